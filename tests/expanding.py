@@ -141,6 +141,22 @@ def _npz(folder: Path) -> None:
         archive.writestr("wave.npy", head.getvalue() + bytes(64 << 20))
 
 
+def _record(folder: Path) -> None:
+    """A record of zeros that unpack to gigabytes, with a header that tells of terabytes."""
+    (path,) = (folder / "fast").glob("dataset.end.*.npz")
+    head = io.BytesIO()
+    import numpy
+
+    numpy.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40,)})
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("v.time.npy", "w", force_zip64=True) as member,
+    ):
+        member.write(head.getvalue())
+        for _ in range(5 << 7):
+            member.write(bytes(8 << 20))
+
+
 def _sparse(folder: Path) -> None:
     """A backup whose key is a hole of a terabyte."""
     size = 1 << 40
@@ -173,6 +189,7 @@ BOMBS = {
     "a model nested deep": Bomb("windows", _model(lambda text: text[:-1] + ',"x":' + "[" * 40_000_000)),
     "a model of endless trees": Bomb("windows", _model(_with_trees)),
     "a packed array": Bomb("arrays", _npz),
+    "a packed record": Bomb("named-stream", _record),
     "a sparse backup": Bomb("backup", _sparse),
 }
 """Every bomb."""

@@ -104,6 +104,19 @@ def _stream(folder: Path) -> None:
     command("adapt", "reconstruct", fast, "--step", "0", "--to", folder / "step.npy")
 
 
+def _named_stream(folder: Path) -> None:
+    from weir.adaptive.errors import AdaptiveError
+    from weir.adaptive.named import DatasetReader
+
+    fast = folder / "fast"
+    command("adapt", "info", fast)
+    command("adapt", "reconstruct", fast, "--step", "0", "--to", folder / "step.nc")
+    with refused(AdaptiveError), DatasetReader(fast) as reader:
+        for name in reader.names:
+            with refused(AdaptiveError):
+                reader.values(name)
+
+
 def _arrays(folder: Path) -> None:
     for path in sorted(folder.iterdir()):
         if path.suffix != ".raw":
@@ -464,6 +477,7 @@ def _summaries(folder: Path) -> None:
 
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
+    "named-stream": Decoder(_named_stream, files="fast/*"),
     "containers": Decoder(_stream, files="*/*.weir"),
     "arrays": Decoder(_arrays),
     "backup": Decoder(_backup),

@@ -151,10 +151,12 @@ def test_a_region_is_the_same_part_of_the_array(tiers: list[str], field: Array) 
     assert step.augmentation == 1.0
     row = next(adaptive.open(tiers, region=(2, slice(0, 9), -1)))
     assert numpy.array_equal(row.data, array[2:3, 0:9, -1:])
+    strided = next(adaptive.open(tiers, region=(slice(-1, None, -3), ..., slice(0, 100, 7))))
+    assert numpy.array_equal(strided.data, array[::-3, :, :100:7])
     every = slice(None)
     wrong: Any
-    for wrong in (5, (every,), (every, slice(5, 5), every), (slice(0, 4, 2), every, every), (17, every, every), "abc"):
-        with pytest.raises(adaptive.AdaptiveError, match="region"):
+    for wrong in (17, (every,) * 4, (every, slice(5, 5), every), (..., ...), (17, every, every), "abc", (True,)):
+        with pytest.raises(adaptive.AdaptiveError, match=r"region|there is no place 17"):
             adaptive.open(tiers, region=wrong)
 
 

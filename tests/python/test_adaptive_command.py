@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import h5netcdf
 import h5py
 import numpy
 import pytest
@@ -13,7 +14,7 @@ import zarr
 from scipy.io import netcdf_file
 from waits import PATIENCE_SECONDS
 from weir.adaptive import AdaptiveError
-from weir.adaptive.step_files import writer_of
+from weir.adaptive.step_files import format_of
 
 FIELD = Path(__file__).resolve().parents[1] / "data" / "fields" / "echam_t_17x96x192.npy"
 
@@ -113,7 +114,6 @@ def test_what_a_scientist_has(tmp_path: Path) -> None:
         assert numpy.array_equal(numpy.load(tmp_path / "back.npy"), field)
 
     for name, words in {
-        "two.nc": "it does not say which dataset; it has temperature, time",
         "two.nc:pressure": "there is no dataset pressure; it has temperature, time",
         "group.zarr:run": "there is no dataset run; it has run/temperature",
     }.items():
@@ -210,27 +210,74 @@ def test_a_step_that_is_gone_is_named(tmp_path: Path) -> None:
 
 
 def test_a_packed_variable_goes_to_netcdf_and_back(tmp_path: Path) -> None:
-    """`--to x.nc` wrote a file of numpy under that name."""
-    netcdf = pytest.importorskip("h5netcdf")
-    packed = numpy.array([[3, 12, 15], [-32768, 0, 7]], dtype="i2")
-    plain = numpy.array([[280.03, -9999, 280.5]], dtype="f4")
+    """`--to x.nc` wrote a file of numpy under that name, and a packed variable came back without its packing."""
+    packed = numpy.array([[3, 12, 15], [-32768, 0, 7]] * 400, dtype="i2")
+    plain = numpy.array([[280.03, -9999, 280.5]] * 800, dtype="f4")
+    scale = {"scale_factor": 0.01, "add_offset": 280.0}
     with h5py.File(tmp_path / "c.nc", "w") as file:
-        file["T"] = packed
-        file["T"].attrs.update({"scale_factor": 0.01, "add_offset": 280.0, "_FillValue": numpy.int16(-32768)})
-        file["U"] = plain
+        file["T"], file["U"] = packed, plain
+        file["T"].attrs.update({**scale, "_FillValue": numpy.int16(-32768), "units": "K"})
         file["U"].attrs["_FillValue"] = numpy.float32(-9999)
-    for name, wanted in (("T", packed * 0.01 + 280.0), ("U", plain)):
-        adapt("refactor", f"{tmp_path / 'c.nc'}:{name}", "--tier", tmp_path / name, "--tolerance", 0.01)
-        told = document("reconstruct", tmp_path / name, "--step", 0, "--to", tmp_path / f"{name}.nc")
-        with netcdf.File(tmp_path / f"{name}.nc", "r") as back:
-            found, fill = back["data"][...], back["data"].attrs["_FillValue"]
-        is_missing = numpy.isnan(found) if name == "T" else found == fill
-        assert is_missing.tolist() == ((packed if name == "T" else plain) < -999).tolist()
-        assert numpy.abs(found - wanted)[~is_missing].max() <= told["max_error"] <= 0.01
+    for name, wanted in (("T", packed), ("U", plain)):
+        adapt("refactor", f"{tmp_path / 'c.nc'}:{name}", "--tier", tmp_path / name, "--tolerance", 0.02)
+        (told,) = document("reconstruct", tmp_path / name, "--step", 0, "--to", tmp_path / f"{name}.nc")
+        with h5netcdf.File(tmp_path / f"{name}.nc", "r") as back:
+            found, attributes = back[name][...], dict(back[name].attrs)
+        assert (found.dtype, attributes["weir_max_error"]) == (wanted.dtype, told["max_error"])
+        missing = wanted < -999
+        assert (found < -999).tolist() == missing.tolist()
+        factor = 0.01 if name == "T" else 1.0
+        distance = numpy.abs(found.astype("f8") - wanted)[~missing].max() * factor
+        assert distance <= told["max_error"] <= 0.02
+        adapt("reconstruct", tmp_path / name, "--step", 0, "--to", tmp_path / f"{name}.npy")
+        units = numpy.load(tmp_path / f"{name}.npy")
+        assert units.dtype == (numpy.float64 if name == "T" else numpy.float32)
+        assert abs(units[0, 0] - 280.03) <= 0.02
+    assert attributes.keys() == {"_FillValue", "weir_max_error", "weir_rmse"}
+
+
+def test_all_variables_of_a_file_are_one_stream(tmp_path: Path) -> None:
+    """A file of two variables was refused: it did not say which one."""
+    field = numpy.load(FIELD)[:4, :40, :60]
+    with h5netcdf.File(tmp_path / "run.nc", "w") as file:
+        file.dimensions = {"time": 4, "lat": 40, "lon": 60}
+        times = file.create_variable("time", ("time",), "f8", data=numpy.arange(4.0))
+        times.attrs["units"] = "hours since 2001-01-01"
+        for name in ("t", "u"):
+            file.create_variable(name, ("time", "lat", "lon"), "f4", data=field)
+            file[name].attrs["units"] = "K"
+    tiers = ("--tier", tmp_path / "fast", "--tier", tmp_path / "shared")
+    held = document("refactor", tmp_path / "run.nc", *tiers, "--tolerance", "t=0.1")
+    assert [(each["variable"], each["kind"], each["tolerance"]) for each in held] == [
+        ("time", "record", 0.0), ("t", "stream", 0.1), ("u", "stream", 0.0)
+    ]  # fmt: skip
+    assert held == document("info", tmp_path / "fast")
+    assert len(document("info", tmp_path / "fast" / "t")) == 4
+    refused = adapt("refactor", tmp_path / "run.nc", *tiers, code=1).stderr
+    assert "holds a stream already" in refused
+    assert "overwrite" in refused
+    adapt("refactor", tmp_path / "run.nc", *tiers, "--tolerance", "0.1", "--overwrite")
+    answer = document("reconstruct", tmp_path / "fast", "--step", 3, "--to", tmp_path / "x.nc", "--max-error", 0.5)
+    assert {each["variable"] for each in answer} == {"t", "u"}
+    cut = ("--region", "10:20:2,...", "--variable", "u")
+    adapt("reconstruct", tmp_path / "fast", "--to", tmp_path / "part.nc", *cut)
+    with h5netcdf.File(tmp_path / "part.nc", "r") as part:
+        assert set(part.variables) == {"time", "u"}
+        assert part["u"].shape == (4, 5, 60)
+        assert numpy.abs(part["u"][...] - field[:, 10:20:2]).max() <= part["u"].attrs["weir_max_error"] <= 0.1
+    adapt("reconstruct", tmp_path / "fast", "--step", 3, "--to", tmp_path / "u.npy", "--variable", "u")
+    assert numpy.abs(numpy.load(tmp_path / "u.npy") - field[3]).max() <= 0.1
+    assert "has one variable" in adapt(
+        "reconstruct", tmp_path / "fast", "--step", 3, "--to", tmp_path / "y.npy", code=1
+    ).stderr  # fmt: skip
+    assert "its variables" in adapt("steps", tmp_path / "fast", code=1).stderr
+    assert "no dimension `depth`" in adapt(
+        "refactor", tmp_path / "run.nc", "--tier", tmp_path / "z", "--along", "depth", code=1
+    ).stderr  # fmt: skip
 
 
 def test_without_the_package_no_other_format_takes_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "h5netcdf", None)
     with pytest.raises(AdaptiveError, match="cannot be written: import of h5netcdf") as refused:
-        writer_of(tmp_path / "x.nc")
+        format_of(tmp_path / "x.nc")
     assert "pip install" in refused.value.hint

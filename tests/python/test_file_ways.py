@@ -157,7 +157,8 @@ PYTHON: dict[str, dict[str, str]] = {
         "store/machine.py": "_bound",
     },
     INPUT: {
-        "cli/arrays.py": "_begins _from_zarr _packed_bytes",
+        "adaptive/named/files.py": "_zarr is_classic names_in",
+        "cli/arrays.py": "_packed_bytes",
         "cli/job.py": "_command",
         "cli/job_ornament.py": "_is_json",
         "cli/layout.py": "set_layout",

@@ -12,8 +12,8 @@ from scipy.io import netcdf_file
 from seeds import seed
 from weir import _core, adaptive
 from weir.adaptive.array import restore
+from weir.adaptive.encoding import Encoding, with_fills
 from weir.adaptive.fills import fills_of, stated_in
-from weir.adaptive.packed import field_of
 from weir.adaptive.zarr_codec import NAME, RefactoredCodec
 from weir.cli.arrays import Source, arrays_of
 from zarr.registry import register_codec
@@ -125,7 +125,13 @@ def test_the_array_of_zarr_states_its_fill_value(tmp_path: Path) -> None:
     stated = RefactoredCodec(tolerance=0.01, fill=(np.nan, -9999))
     again = RefactoredCodec.from_dict(stated.to_dict())
     assert again.to_dict() == stated.to_dict()
-    assert [field.fill for field in read(tmp_path / "a")] == [[-9999.0]]
+    assert [stored_fill(field) for field in read(tmp_path / "a")] == [[-9999.0]]
+
+
+def stored_fill(field: Any) -> list[Any]:
+    """The fill values that the attributes of an array in a file state."""
+    found: list[Any] = Encoding(field.values.dtype, field.attributes).fills.tolist()
+    return found
 
 
 def read(path: Path, dataset: str | None = None, **options: Any) -> list[Any]:
@@ -158,30 +164,44 @@ def test_packed_variables_are_in_their_units(tmp_path: Path, kind: str) -> None:
         node = zarr.open_group(path, mode="w").create_array("T", data=PACKED)
         node.attrs.update({**attributes, "_FillValue": -32768})
     (field,) = read(path, "T")
+    assert field.values.dtype == np.int16
+    with adaptive.Writer(tmp_path / "fast", tolerance=0.015) as writer:
+        writer.write(field.values, attributes=field.attributes)
+    step = adaptive.open(tmp_path / "fast").step(0)
     # scipy writes attributes as single floats.
-    assert field.values.dtype == (np.float32 if kind == "classic" else np.float64)
-    np.testing.assert_allclose(field.values, UNITS, rtol=1e-6)
-    adaptive.write(tmp_path / "fast", [field.values], tolerance=0.01, fill=field.fill)
-    np.testing.assert_allclose(adaptive.open(tmp_path / "fast").step(0).data, UNITS, atol=0.01)
+    assert step.data.dtype == (np.float32 if kind == "classic" else np.float64)
+    np.testing.assert_allclose(step.data, UNITS, atol=0.015)
+    assert step.max_error <= 0.015
+    packed = adaptive.open(tmp_path / "fast", unpack=False).step(0).data
+    assert packed.dtype == np.int16
+    assert (packed == -32768).tolist() == (PACKED == -32768).tolist()
     stacked = read(path, "T", stacked=True)
     assert [step.values.shape for step in stacked] == [(3,), (3,)]
 
 
+def units(stored: Any, attributes: dict[str, Any]) -> Any:
+    encoding = Encoding(stored.dtype, attributes)
+    return encoding.in_units(encoding.counted(stored))
+
+
 def test_packed_values_follow_the_conventions() -> None:
     stored = np.array([-1, 2, 3], dtype="i1")
-    unsigned = field_of(stored, {"_Unsigned": b"true", "_FillValue": np.int8(-1)})
-    assert unsigned.values.tolist() == [255, 2, 3]
-    assert unsigned.fill == [255]
-    single = field_of(stored, {"scale_factor": np.float32(0.5), "missing_value": [2, 3]})
-    assert single.values.dtype == np.float32
-    assert single.values.tolist()[0] == -0.5
-    assert np.isnan(single.values[1:]).all()
-    assert field_of(stored, {"scale_factor": np.int32(2)}).values.dtype == np.float64
-    plain = field_of(stored, {}, given=(3,))
-    assert (plain.values is stored, plain.fill) == (True, [3])
-    assert field_of(stored, {}).fill is None
+    unsigned = Encoding(stored.dtype, {"_Unsigned": b"true", "_FillValue": np.int8(-1)})
+    assert unsigned.counted(stored).tolist() == [255, 2, 3]
+    assert unsigned.fills.tolist() == [255]
+    assert unsigned.stored(unsigned.counted(stored)).tolist() == stored.tolist()
+    single = units(stored, {"scale_factor": np.float32(0.5), "missing_value": [2, 3]})
+    assert single.dtype == np.float32
+    assert single.tolist()[0] == -0.5
+    assert np.isnan(single[1:]).all()
+    assert units(stored, {"scale_factor": np.int32(2)}).dtype == np.float64
+    ranged = Encoding(stored.dtype, {"valid_range": np.array([0, 2], "i1")})
+    assert ranged.missing(stored).tolist() == [True, False, True]
+    assert ranged.settled(np.array([-1, 3, 3], "i1"), np.array([-1])).tolist() == [-1, 2, 2]
+    assert not Encoding(stored.dtype, {}).is_stated
     # The attribute of another type is no value of this one.
-    assert field_of(stored, {"missing_value": 1e20}).fill is None
+    assert not Encoding(stored.dtype, {"missing_value": 1e20}).is_stated
+    assert with_fills({"missing_value": np.int8(2)}, stored.dtype, (3,))["missing_value"].tolist() == [2, 3]
     for attributes, given in (({"scale_factor": "two"}, ()), ({}, (1000,))):
         with pytest.raises(ValueError, match=r"no number|no value"):
-            field_of(stored, attributes, given=given)
+            Encoding(stored.dtype, with_fills(attributes, stored.dtype, given))

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from resident import IDENTITY
 from seeds import seed
 from weir import adaptive, cli
+from weir.adaptive.named import Dataset, DatasetWriter, Variable
 from weir.lustre.collector import Collector
 from weir.lustre.message import Statistics, encode
 from weir.lustre.observer import OwnLoad, Thresholds
@@ -98,6 +99,20 @@ def stream(folder: Path) -> None:
     # A folder moves with its samples: the tiers that the stream names are relative ones then.
     path = folder / "fast" / "stream.json"
     path.write_text(path.read_text().replace(str(folder), str(folder.parent / "mutated")))
+
+
+def named_stream(folder: Path) -> None:
+    axes = {"y": numpy.arange(48.0), "x": numpy.arange(32.0)}
+    variables = {
+        "t": Variable(("time", "y", "x"), numpy.stack([wave()] * 3), {"units": "K", "coordinates": "place"}),
+        "time": Variable(("time",), numpy.arange(3), {"units": "days since 2001-01-01"}),
+        "place": Variable(("y",), numpy.array([f"row {number}" for number in range(48)])),
+        **{name: Variable((name,), values, {}) for name, values in axes.items()},
+    }
+    with DatasetWriter([folder / "fast"], along="time", chunk_bytes=1 << 12) as writer:
+        writer.write(Dataset(variables, {"title": "waves"}))
+    for path in (folder / "fast").rglob("*.json"):
+        path.write_text(path.read_text().replace(str(folder), str(folder.parent / "mutated")))
 
 
 def arrays(folder: Path) -> None:
@@ -407,6 +422,7 @@ def summaries(folder: Path) -> None:
 
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (stream, 40),
+    "named-stream": (named_stream, 40),
     "containers": (stream, 40),
     "arrays": (arrays, 30),
     "traces": (trace, 100),
@@ -580,7 +596,7 @@ COMMANDS = {
     "place explain file": OWN,
     "place show database": "database",
     "rebalance paths": OWN,
-    "adapt info tiers": "stream",
+    "adapt info tiers": "named-stream",
     "adapt reconstruct tiers": "stream",
     "adapt reconstruct target": OWN,
     "adapt refactor inputs": "arrays",

@@ -1,12 +1,16 @@
 """The steps of a stream, read from its first tier."""
 
+import json
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy
+
 from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, NoAnswerError, NoStreamError, told
 from weir.adaptive.lanes import Answer, HangError, Lane
-from weir.adaptive.manifest import END, STREAM, ManifestError, Stream, number_of, steps_at_end
+from weir.adaptive.manifest import END, NAMES, STREAM, ManifestError, Stream, number_of, steps_at_end
+from weir.adaptive.meaning import Meaning
 from weir.adaptive.mesh import NodeOrder
 from weir.adaptive.tiers import Place, Tier, TierLike, Zone, named_tiers, tiers_of
 
@@ -22,6 +26,7 @@ class Catalogue:
     Attributes:
         place: The stream's first tier.
         stream: The description of the stream.
+        meaning: What its stored arrays mean.
     """
 
     def __init__(self, place: Place, *, seconds: float = OPEN_SECONDS_MAX, tolerant: bool = False) -> None:
@@ -41,6 +46,7 @@ class Catalogue:
         self._told: set[str] = set()
         self._inquiry = Inquiry(place.tier.url, seconds)
         self.stream = self._inquiry.answer("to read the stream's description", lambda: stream_at(place))
+        self.meaning = _meaning(self.stream, place)
 
     def order(self) -> NodeOrder | None:
         """Read the order of the mesh's nodes.
@@ -164,6 +170,7 @@ def stream_at(place: Place) -> Stream:
     except ManifestError as error:
         raise AdaptiveError(f"{name} is damaged: {error}", hint="name the first tier of a stream, first") from error
     except FileNotFoundError as error:
+        _refuse_names(place)
         raise NoStreamError(
             f"there is no stream on tier {place.tier.url}: {name} is not there",
             hint="name the tiers in the order they were written, the fastest first; is the path right?",
@@ -173,6 +180,38 @@ def stream_at(place: Place) -> Stream:
         raise AdaptiveError(
             f"tier {place.tier.url} cannot be used: {name} cannot be read: {told(error)}", hint="may you read there?"
         ) from error
+
+
+def _refuse_names(place: Place) -> None:
+    """Tell of the streams of variables below a stream with names.
+
+    Raises:
+        AdaptiveError: There are some.
+    """
+    try:
+        described = json.loads(place.read(NAMES))
+        names = [str(each["name"]) for each in described["variables"] if each["kind"] == "stream"]
+    except Exception:
+        # What is there is no description: there is no stream.
+        return
+    raise AdaptiveError(
+        f"the stream on tier {place.tier.url} is of named variables, and not of one array",
+        hint=f"its variables {', '.join(names)} are streams in folders below; or open it by xarray's engine `weir`",
+    )
+
+
+def _meaning(stream: Stream, place: Place) -> Meaning:
+    shape = stream.shape if stream.nodes is None else (stream.nodes,)
+    try:
+        if stream.meaning is None:
+            return Meaning.of(numpy.dtype(stream.dtype), shape)
+        meaning = Meaning.from_document(stream.meaning)
+    except (TypeError, ValueError) as error:
+        raise AdaptiveError(f"{place.name(STREAM)} is damaged: {error}") from error
+    stored = shape if stream.nodes is None else meaning.form.stored_shape
+    if (meaning.form.stored_dtype.name, meaning.form.stored_shape) != (stream.dtype, stored):
+        raise AdaptiveError(f"{place.name(STREAM)} is damaged: its meaning is that of other arrays")
+    return meaning
 
 
 def complete(

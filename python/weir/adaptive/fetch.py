@@ -16,6 +16,7 @@ from weir.adaptive.tiers import Place
 
 if TYPE_CHECKING:
     from weir import _core
+    from weir.adaptive.meaning import Meaning
 
 PIECE_BYTES_MAX = 64 << 20
 """Most bytes of a piece: a piece that is not whole when time is over is lost, so pieces stay small beside a step."""
@@ -105,14 +106,18 @@ class Fetch:
         channels: Sequence[Channel],
         accuracy: Accuracy | None,
         region: Sequence[tuple[int, int]] | None,
+        meaning: "Meaning",
     ) -> None:
         """Prepare to read a step.
 
         Args:
             accuracy: Sufficient accuracy; None reads as planned.
-            region: (start, stop) along each axis; no more is read than it needs. None is the whole array.
+            region: (start, stop) along each axis of the stored array; no more is read than it needs. None is the whole
+                array.
+            meaning: What the stored numbers mean: the accuracy is in the units of the values.
         """
         self.number = number
+        self._meaning = meaning
         self._region = region
         self._behind_bytes: int | None = None
         self._notes: list[str] = []
@@ -329,7 +334,9 @@ class Fetch:
         if asked.bytes_max is not None:
             return asked.bytes_max
         try:
-            return head.bytes_for(rmse=asked.rmse, max_error=asked.max_error, psnr=asked.psnr, relative=asked.relative)
+            return self._meaning.bytes_for(
+                head, rmse=asked.rmse, max_error=asked.max_error, psnr=asked.psnr, relative=asked.relative
+            )
         except ValueError:
             # No more than the stored accuracy exists, and it is better than nothing.
             self._notes.append("even whole steps are not as accurate as requested; see their max_error")

@@ -17,6 +17,19 @@ FillLike = float | Sequence[float]
 """One fill value, or several."""
 ATTRIBUTES = ("_FillValue", "missing_value")
 """Attributes that state fill values, by the conventions for climate and forecast metadata, section 2.5.1."""
+FILLS_MAX = 8
+"""Most fill values that a container states."""
+DEFAULTS = {
+    "i2": -32767,
+    "i4": -2147483647,
+    "i8": -9223372036854775806,
+    "u2": 65535,
+    "u4": 4294967295,
+    "u8": 18446744073709551614,
+    "f4": 9.969209968386869e36,
+    "f8": 9.969209968386869e36,
+}
+"""What netCDF fills variables with that state no fill value, by type (`NC_FILL_*` of netcdf.h); bytes have none."""
 
 
 def parse_fill(text: str) -> float:
@@ -74,27 +87,18 @@ def stated_in(attributes: Mapping[str, Any]) -> tuple[float, ...]:
     found: list[float] = []
     for name in ATTRIBUTES:
         for value in numpy.atleast_1d(numpy.asarray(attributes.get(name, ()))).ravel().tolist():
-            number = _number(value)
+            number = number_of(value)
             if number is not None:
                 found.append(number)
     return tuple(found)
 
 
-def stated_by(array: object) -> tuple[float, ...]:
-    """Find the fill values that an array of h5py, xarray or Zarr states in its attributes.
-
-    Args:
-        array: Any object.
+def number_of(value: Any) -> float | None:
+    """Read a number in the spelling of an attribute: of JSON, or xarray's, base64 of a little-endian double.
 
     Returns:
-        The values; empty where it has no attributes, or these state none.
+        The number; None where it is none.
     """
-    attributes = getattr(array, "attrs", None)
-    return stated_in(attributes) if isinstance(attributes, Mapping) else ()
-
-
-def _number(value: Any) -> float | None:
-    """A number in the spelling of an attribute: of JSON, or xarray's, base64 of a little-endian double."""
     if isinstance(value, bytes):
         value = value.decode("latin-1")
     if isinstance(value, str):
@@ -107,7 +111,8 @@ def _number(value: Any) -> float | None:
         except (struct.error, binascii.Error, ValueError):
             return None
         return float(number)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    number = value.item() if isinstance(value, numpy.generic) else value
+    return number if isinstance(number, int | float) and not isinstance(number, bool) else None
 
 
 def _sample(value: Any, dtype: numpy.dtype[Any]) -> Any:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from weir.adaptive.array import Restored
-from weir.adaptive.datasets import ATTRIBUTE, datasets_of, restored_from
+from weir.adaptive.datasets import ATTRIBUTE, HEADER, VARIABLE, container_of, datasets_of, restored_from, variable_of
+from weir.adaptive.named.dataset import Variable
 
 
 def save(parent: Any, name: str, container: bytes) -> None:
@@ -52,3 +53,45 @@ def load(
     if ATTRIBUTE not in group.attrs:
         raise ValueError(f"{group.name} of {group.file.filename} holds no refactored array: save one there")
     return restored_from(list(group), lambda dataset: group[dataset][()].tobytes(), chunks=chunks, region=region)
+
+
+def save_variable(
+    parent: Any, name: str, variable: Variable, *, tolerance: float | None = None, **options: Any
+) -> None:
+    """Store a variable as a group, with its dimensions and attributes: fill values, packing and units hold.
+
+    Args:
+        parent: An h5py file or group.
+        name: Name of the new group.
+        variable: The variable as it is in a file, such as `Variable(("y", "x"), values, {"units": "K"})`.
+        tolerance: Largest error of a value, in the variable's units; None keeps every bit.
+        options: Further options of the container, such as `codec`.
+
+    Raises:
+        ValueError: The variable cannot be refactored, or the name is taken.
+    """
+    container, described = container_of(variable, tolerance=tolerance, **options)
+    save(parent, name, container)
+    parent[name].attrs[VARIABLE] = described
+
+
+def load_variable(parent: Any, name: str, *, chunks: int | None = None) -> Variable:
+    """Restore a variable that `save_variable` stored.
+
+    Args:
+        parent: An h5py file or group.
+        chunks: Number of chunks to read, the first ones; None reads all.
+
+    Returns:
+        The variable as it was, with bounds of its errors as the attributes `weir_max_error` and `weir_rmse`.
+
+    Raises:
+        KeyError: There is no such group.
+        ValueError: The group holds no variable.
+    """
+    restored, group = load(parent, name, chunks=chunks), parent[name]
+    if VARIABLE not in group.attrs:
+        raise ValueError(f"{group.name} holds an array without names: load it as one")
+    from weir import _core
+
+    return variable_of(group.attrs[VARIABLE], restored, _core.Refactored(group[HEADER][()].tobytes()))

@@ -4,6 +4,7 @@ A step's manifest is written last, so a visible step is whole. All of these obje
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,12 @@ from typing import Any
 
 VERSION = 1
 """Version of the objects."""
+_MEANING_VERSION = 2
+"""Version of the description of a stream whose stored numbers are not the values: earlier readers know no others."""
 STREAM = "stream.json"
 """Name of the object that describes a stream."""
+NAMES = "dataset.json"
+"""Name of the object that describes the variables of a stream with names."""
 END = "end.json"
 """Name of the object that marks the end of a stream."""
 _MANIFEST = re.compile(r"(\d{8,19})\.json")
@@ -20,6 +25,10 @@ _DIMENSIONS_MAX = 4
 _TIERS_MAX = 64
 """Most tiers that a reader believes of a damaged object: more than any machine has."""
 _BYTES_MAX = (1 << 63) - 1
+
+
+Errors = tuple[float, float]
+"""Root mean square error and largest error."""
 
 
 class ManifestError(ValueError):
@@ -59,6 +68,8 @@ class Manifest:
         checksum: Checksum of the container's header, which no other container has.
         base_end: Bytes of header and base together.
         parts: One part for each tier, in order, without a gap; an empty part has length 0.
+        base_errors: RMSE and largest error of the base alone, in units of the values; None where nothing tells them.
+        errors: RMSE and largest error of the whole step, likewise.
     """
 
     number: int
@@ -69,6 +80,8 @@ class Manifest:
     checksum: int
     base_end: int
     parts: tuple[Part, ...]
+    base_errors: Errors | None = None
+    errors: Errors | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -92,6 +105,9 @@ class Manifest:
             "base_end": self.base_end,
             "parts": [{"name": part.name, "offset": part.offset, "length": part.length} for part in self.parts],
         }
+        for name, errors in (("base_errors", self.base_errors), ("errors", self.errors)):
+            if errors is not None and all(map(math.isfinite, errors)):
+                document[name] = list(errors)
         return json.dumps(document, indent=1).encode()
 
     @staticmethod
@@ -104,18 +120,22 @@ class Manifest:
         Raises:
             ManifestError: The object is damaged, or of another version.
         """
-        document = _document(data, "weir_adaptive_step")
-        entries = _entries(document, "parts")
-        parts = tuple(Part(_text(entry, "name"), _count(entry, "offset"), _count(entry, "length")) for entry in entries)
+        document = document_of(data, "weir_adaptive_step")
+        entries = entries_of(document, "parts")
+        parts = tuple(
+            Part(text_of(entry, "name"), count_of(entry, "offset"), count_of(entry, "length")) for entry in entries
+        )
         manifest = Manifest(
-            _count(document, "step"),
-            _text(document, "stream"),
-            _text(document, "dtype"),
+            count_of(document, "step"),
+            text_of(document, "stream"),
+            text_of(document, "dtype"),
             _shape(document),
-            _text(document, "codec"),
-            _count(document, "checksum"),
-            _count(document, "base_end"),
+            text_of(document, "codec"),
+            count_of(document, "checksum"),
+            count_of(document, "base_end"),
             parts,
+            _errors(document, "base_errors"),
+            _errors(document, "errors"),
         )
         ends = [0, *(part.end for part in parts)]
         gapless = all(part.offset == end for part, end in zip(parts, ends, strict=False))
@@ -138,6 +158,7 @@ class Stream:
         tolerance: Requested largest error of a whole step; None is the codec's smallest.
         exact: Whether a whole step restores every bit.
         nodes: Number of nodes of the values' mesh; None where the values have no mesh.
+        meaning: What the stored arrays mean, as by `Meaning.to_document`; None where they are the values.
     """
 
     identity: str
@@ -149,6 +170,7 @@ class Stream:
     tolerance: float | None
     exact: bool
     nodes: int | None = None
+    meaning: dict[str, Any] | None = None
 
     @property
     def mesh(self) -> str:
@@ -162,7 +184,7 @@ class Stream:
             The JSON object.
         """
         document = {
-            "weir_adaptive_stream": VERSION,
+            "weir_adaptive_stream": VERSION if self.meaning is None else _MEANING_VERSION,
             "identity": self.identity,
             "writer": self.writer,
             "dtype": self.dtype,
@@ -172,6 +194,7 @@ class Stream:
             "tolerance": self.tolerance,
             "exact": self.exact,
             "nodes": self.nodes,
+            **({} if self.meaning is None else {"meaning": self.meaning}),
         }
         return json.dumps(document, indent=1).encode()
 
@@ -185,18 +208,19 @@ class Stream:
         Raises:
             ManifestError: The object is damaged, or of another version.
         """
-        document = _document(data, "weir_adaptive_stream")
-        pairs = tuple((_text(tier, "url"), _text(tier, "zone")) for tier in _entries(document, "tiers"))
+        document = document_of(data, "weir_adaptive_stream", versions=(VERSION, _MEANING_VERSION))
+        pairs = tuple((text_of(tier, "url"), text_of(tier, "zone")) for tier in entries_of(document, "tiers"))
         return Stream(
-            _text(document, "identity"),
-            _text(document, "writer"),
-            _text(document, "dtype"),
+            text_of(document, "identity"),
+            text_of(document, "writer"),
+            text_of(document, "dtype"),
             _shape(document),
             pairs,
-            _text(document, "codec"),
+            text_of(document, "codec"),
             _tolerance(document),
             document.get("exact") is True,
-            None if document.get("nodes") is None else _count(document, "nodes"),
+            None if document.get("nodes") is None else count_of(document, "nodes"),
+            document.get("meaning"),
         )
 
 
@@ -224,7 +248,7 @@ def steps_at_end(data: bytes) -> int:
     Raises:
         ManifestError: The object is damaged, or of another version.
     """
-    return _count(_document(data, "weir_adaptive_end"), "steps")
+    return count_of(document_of(data, "weir_adaptive_end"), "steps")
 
 
 def manifest_name(number: int) -> str:
@@ -279,41 +303,68 @@ def number_of(name: str) -> int | None:
     return int(found[1]) if found and manifest_name(int(found[1])) == name else None
 
 
-def _document(data: bytes, kind: str) -> dict[str, Any]:
+def document_of(data: bytes, kind: str, *, versions: tuple[int, ...] = (VERSION,)) -> dict[str, Any]:
+    """Read a JSON object that describes something.
+
+    Args:
+        kind: The key that says what it describes; its value is the version.
+
+    Raises:
+        ManifestError: It is no such object, or of another version.
+    """
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise ManifestError(f"it is no JSON: {error}") from error
     if not isinstance(document, dict) or kind not in document:
         raise ManifestError(f"it has no `{kind}`")
-    if document[kind] != VERSION:
-        raise ManifestError(f"it is of version {document[kind]!r}; this program reads version {VERSION}")
+    if document[kind] not in versions:
+        raise ManifestError(f"it is of version {document[kind]!r}; this program reads version {versions[-1]}")
     return document
 
 
-def _entries(document: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """The objects that describe each tier."""
-    entries = _list(document, name)
-    if not 0 < len(entries) <= _TIERS_MAX or not all(isinstance(entry, dict) for entry in entries):
+def entries_of(document: dict[str, Any], name: str, *, most: int = _TIERS_MAX) -> list[dict[str, Any]]:
+    """Read a list of objects, of which there is at least one.
+
+    Raises:
+        ManifestError: It is none, or there are more than `most`.
+    """
+    entries = list_of(document, name)
+    if not 0 < len(entries) <= most or not all(isinstance(entry, dict) for entry in entries):
         raise ManifestError(f"its {name} are damaged")
     return entries
 
 
-def _list(document: Mapping[str, Any], name: str) -> list[Any]:
+def list_of(document: Mapping[str, Any], name: str) -> list[Any]:
+    """Read a list.
+
+    Raises:
+        ManifestError: It is none.
+    """
     value = document.get(name)
     if not isinstance(value, list):
         raise ManifestError(f"`{name}` is no list")
     return value
 
 
-def _text(document: Mapping[str, Any], name: str) -> str:
+def text_of(document: Mapping[str, Any], name: str) -> str:
+    """Read a text of at least one character.
+
+    Raises:
+        ManifestError: It is none.
+    """
     value = document.get(name)
     if not isinstance(value, str) or not value:
         raise ManifestError(f"`{name}` is no text")
     return value
 
 
-def _count(document: Mapping[str, Any], name: str) -> int:
+def count_of(document: Mapping[str, Any], name: str) -> int:
+    """Read a whole number from 0.
+
+    Raises:
+        ManifestError: It is none.
+    """
     value = document.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _BYTES_MAX:
         raise ManifestError(f"`{name}` is no count")
@@ -327,8 +378,21 @@ def _tolerance(document: Mapping[str, Any]) -> float | None:
     return value
 
 
+def _errors(document: Mapping[str, Any], name: str) -> Errors | None:
+    values = document.get(name)
+    if values is None:
+        return None
+    if not isinstance(values, list) or len(values) != 2 or not all(_is_error(value) for value in values):
+        raise ManifestError(f"`{name}` are no errors")
+    return float(values[0]), float(values[1])
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
 def _shape(document: Mapping[str, Any]) -> tuple[int, ...]:
-    values = _list(document, "shape")
+    values = list_of(document, "shape")
     if len(values) > _DIMENSIONS_MAX:
         raise ManifestError(f"`shape` has {len(values)} dimensions")
-    return tuple(_count({"shape": value}, "shape") for value in values)
+    return tuple(count_of({"shape": value}, "shape") for value in values)

@@ -7,9 +7,9 @@ import time
 import warnings
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, replace
+from types import EllipsisType, TracebackType
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 from weir.adaptive.catalogue import OPEN_SECONDS_MAX, Catalogue, complete
 from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, DeadlineError, NoStreamError, StepError
@@ -17,12 +17,13 @@ from weir.adaptive.fetch import Arrived, Channel, Fetch, TierRead
 from weir.adaptive.lanes import Lane
 from weir.adaptive.manifest import Manifest, manifest_name, spelled
 from weir.adaptive.policy import Accuracy, Fixed, Planner, Policy, policy_of
-from weir.adaptive.region import Region, bounds_of
+from weir.adaptive.region import Cut, Region, cut_of
 from weir.adaptive.tiers import Place, TierLike
 
 if TYPE_CHECKING:
     import numpy
 
+    from weir import _core
     from weir.adaptive.slowdowns import Slowdowns
 
 WAIT_SECONDS_MAX = 600.0
@@ -82,6 +83,12 @@ class Reader:
     """The steps of a stream: iterate over it, also with `async for`.
 
     Threads may share a reader; each step goes to one thread.
+
+    `len(reader)` is the number of steps that are there, `reader[-1]` the last one, `reader[::2]` every other one, and
+    `reader[3, ..., ::-1]` a region of one: numpy's rules, and what was iterated over does not matter.
+
+    Attributes:
+        meaning: What the stored numbers are: type, shape, packing and fill values of the values.
     """
 
     def __init__(
@@ -99,6 +106,7 @@ class Reader:
         warm_up_steps: int = 0,
         threads: int = 1,
         slowdowns: "Slowdowns | None" = None,
+        unpack: bool = True,
     ) -> None:
         """Open a stream.
 
@@ -109,7 +117,8 @@ class Reader:
             deadline_seconds: Longest time from the request of a step to its hand-over, with the bytes that arrived.
                 Reading ends earlier by the time that restoring the last steps took.
             prefetch: Whether the next step is read while the caller works on one.
-            region: A slice or a number for each axis; the rest of the array is not restored.
+            region: A slice or a number for each axis, an ellipsis for all others; a number is a slice of length 1. The
+                rest of the array is not restored.
             tolerant: Whether a step with missing or damaged parts is handed out with a warning, instead of an error.
                 A stream whose end is damaged then counts as not ended.
             follow_seconds: Longest wait for a stream that is not yet begun, and for its next step.
@@ -117,6 +126,7 @@ class Reader:
             warm_up_steps: Number of first steps that read everything, so that the forecasts learn from them.
             threads: Number of threads that restore arrays.
             slowdowns: Asks for the predicted slowdown of the next reads, such as `adaptive.store_slowdowns()`.
+            unpack: Whether packed values are in the variable's units, and not as in the file; errors are so anyway.
 
         Raises:
             AdaptiveError: There is no such stream, policy or region.
@@ -140,17 +150,14 @@ class Reader:
         self._restoring: deque[float] = deque(maxlen=_RESTORED_STEPS)
         self._prefetch, self._deadline_seconds = prefetch, deadline_seconds
         self._order = self._catalogue.order()
-        if region is not None and self._order is not None:
-            raise AdaptiveError(
-                "values on a mesh have no regions: neighbours in space are spread over the nodes' numbers",
-                hint="read all, and take the nodes that you need from step.data",
-            )
-        self._bounds = None if region is None else bounds_of(region, self._catalogue.stream.shape)
+        self.meaning, self._unpack = self._catalogue.meaning, unpack
+        self._cut = None if region is None else self._region(region)
         self._tolerant, self._follow_seconds, self._threads = tolerant, follow_seconds, threads
         self._lock = threading.Condition()
         self._numbers = deque(self._catalogue.look()[0])
+        # Numbers of the first and the last step that were seen.
+        self._first = min(self._numbers, default=None)
         self._known = max(self._numbers, default=-1)
-        """Number of the last step that was seen."""
         self._ahead: Fetch | None = None
         self._closed = False
         self._doubted: set[str] = set()
@@ -228,9 +235,67 @@ class Reader:
             place = self._channels[0].place.name(manifest_name(max(number, 0)))
             hint = f"there are steps up to {self._known}" if self._known >= 0 else "there are none yet"
             raise StepError(number, place, "there is no such step", hint=hint)
-        fetch = Fetch(number, self._channels, self._accuracy, self._bounds)
+        return self._read(number, self._cut, asked)
+
+    def __len__(self) -> int:
+        """Number of the steps that are there now."""
+        self._look()
+        return 0 if self._first is None else self._known - self._first + 1
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Step: ...
+
+    @overload
+    def __getitem__(self, key: slice | EllipsisType) -> list[Step]: ...
+
+    @overload
+    def __getitem__(self, key: tuple[Any, ...]) -> Any: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read the steps, or regions of steps, that an index names.
+
+        Args:
+            key: A number or a slice of steps, and after it a region of each, as for numpy: places named by a number
+                lose their axis.
+
+        Raises:
+            IndexError: There is no such step.
+            AdaptiveError: There is no such region.
+            StepError: A step cannot be read.
+        """
+        picked, *region = key if isinstance(key, tuple) else (key,)
+        picked = slice(None) if picked is ... else picked
+        if region and self._cut is not None:
+            raise AdaptiveError("the reader reads a region already", hint="take what you need from step.data")
+        cut = self._region(region) if region else self._cut
+        there = range(length := len(self))
+        if isinstance(picked, slice):
+            return [self._at(place, cut, squeeze=bool(region)) for place in there[picked]]
+        place = operator.index(picked)
+        if not -length <= place < length:
+            raise IndexError(f"there is no step {place}: the stream has {length}")
+        return self._at(place % length, cut, squeeze=bool(region))
+
+    def _region(self, region: Region) -> Cut:
+        if self._order is not None:
+            raise AdaptiveError(
+                "values on a mesh have no regions: neighbours in space are spread over the nodes' numbers",
+                hint="read all, and take the nodes that you need from step.data",
+            )
+        return cut_of(region, self.meaning.form.shape)
+
+    def _at(self, place: int, cut: Cut | None, *, squeeze: bool) -> Step:
+        step = self._read((self._first or 0) + place, cut, time.monotonic())
+        return replace(step, data=cut.squeezed(step.data)) if squeeze and cut is not None else step
+
+    def _read(self, number: int, cut: Cut | None, asked: float) -> Step:
+        fetch = self._fetch(number, cut)
         fetch.start()
-        return self._received(fetch, asked)
+        return self._received(fetch, asked, cut)
+
+    def _fetch(self, number: int, cut: Cut | None) -> Fetch:
+        bounds = None if cut is None else self.meaning.form.stored_bounds(cut.bounds)
+        return Fetch(number, self._channels, self._accuracy, bounds, self.meaning)
 
     def __repr__(self) -> str:
         """The first tier, and the number of steps that were seen."""
@@ -246,7 +311,7 @@ class Reader:
             "accuracy": self._accuracy,
             "deadline_seconds": self._deadline_seconds,
             "prefetch": self._prefetch,
-            "region": self._bounds,
+            "region": None if self._cut is None else self._cut.bounds,
             "tolerant": self._tolerant,
         }
         return reader_html(self._catalogue.stream, tiers, self._known + 1, settings)
@@ -267,9 +332,9 @@ class Reader:
             return None
         # The time of a step that had to be written first begins when the step is there.
         begun = time.monotonic() if self._follow_seconds else asked
-        return self._received(fetch, begun)
+        return self._received(fetch, begun, self._cut)
 
-    def _received(self, fetch: Fetch, begun: float) -> Step:
+    def _received(self, fetch: Fetch, begun: float, cut: Cut | None) -> Step:
         """Receive the bytes that arrive until the deadline of a step that was requested at `begun`."""
         fetch.wait(begun + self._wait_seconds - self._reserve())
         arrived = fetch.close()
@@ -277,7 +342,7 @@ class Reader:
         if self._prefetch:
             self._read_ahead()
         try:
-            return self._restored(fetch, arrived, begun, waited)
+            return self._restored(fetch, arrived, begun, waited, cut)
         finally:
             for channel in self._channels:
                 channel.planner.learn()
@@ -310,6 +375,8 @@ class Reader:
         numbers, ended = self._catalogue.look(after=self._known)
         with self._lock:
             self._numbers.extend(number for number in numbers if number > self._known)
+            if self._first is None:
+                self._first = min(numbers, default=None)
             self._known = max(self._known, *numbers, -1)
         return ended
 
@@ -320,7 +387,7 @@ class Reader:
         return min(sorted(self._restoring)[len(self._restoring) // 2], self._wait_seconds / 2)
 
     def _begin(self) -> Fetch:
-        fetch = Fetch(self._numbers.popleft(), self._channels, self._accuracy, self._bounds)
+        fetch = self._fetch(self._numbers.popleft(), self._cut)
         fetch.start()
         return fetch
 
@@ -329,9 +396,7 @@ class Reader:
             if self._ahead is None and self._numbers and not self._closed:
                 self._ahead = self._begin()
 
-    def _restored(self, fetch: Fetch, arrived: Arrived, begun: float, waited: float) -> Step:
-        import numpy
-
+    def _restored(self, fetch: Fetch, arrived: Arrived, begun: float, waited: float, cut: Cut | None) -> Step:
         manifest = arrived.manifest
         if arrived.failures and (manifest is None or not self._tolerant):
             raise arrived.failures[0]
@@ -342,12 +407,12 @@ class Reader:
         place = self._channels[0].place.name(manifest.parts[0].name)
         came = time.monotonic()
         try:
-            restored = head.restore(arrived.parts, region=self._bounds, threads=self._threads)
+            bounds = None if cut is None else self.meaning.form.stored_bounds(cut.bounds)
+            restored = head.restore(arrived.parts, region=bounds, threads=self._threads)
         except ValueError as error:
             raise StepError(fetch.number, place, f"cannot be restored: {error}") from error
-        data = numpy.frombuffer(restored.data, dtype=manifest.dtype).reshape(restored.shape)
-        if self._order is not None:
-            data = self._order.values(data)
+        data, fill = self._values(restored, head, cut)
+        rmse, max_error = self.meaning.errors(restored.rmse, restored.max_error, head)
         restore_seconds = time.monotonic() - came
         self._restoring.append(restore_seconds)
         late = arrived.late or (self._has_deadline and time.monotonic() > begun + self._wait_seconds)
@@ -360,8 +425,8 @@ class Reader:
         return Step(
             fetch.number,
             data,
-            restored.rmse,
-            restored.max_error,
+            rmse,
+            max_error,
             read,
             arrived.seconds,
             (read - manifest.base_end) / behind if behind else 1.0,
@@ -370,8 +435,25 @@ class Reader:
             late,
             tuple(arrived.tiers),
             problems,
-            tuple(head.fill),
+            fill,
         )
+
+    def _values(
+        self, restored: "_core.Restored", head: "_core.Refactored", cut: Cut | None
+    ) -> "tuple[numpy.ndarray[Any, Any], tuple[float, ...]]":
+        """The values of a restored container, and their fill values."""
+        import numpy
+
+        data = numpy.frombuffer(restored.data, dtype=head.dtype).reshape(restored.shape)
+        if self._order is not None:
+            data = self._order.values(data)
+        encoding = self.meaning.encoding
+        counted = self.meaning.counted(data, head.fill, None if cut is None else cut.bounds)
+        if cut is not None:
+            counted = cut.pick(counted)
+        if not self._unpack:
+            return encoding.stored(counted), tuple(head.fill)
+        return encoding.in_units(counted), encoding.unit_fills if encoding.is_packed else tuple(head.fill)
 
     def _doubts(self, arrived: Arrived) -> list[str]:
         """Warn of unreliable forecasts and an unreachable accuracy, once each."""

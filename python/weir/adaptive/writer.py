@@ -2,19 +2,23 @@
 
 import secrets
 import threading
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy
 
 from weir.adaptive.array import native
 from weir.adaptive.catalogue import Catalogue, place_of, stream_at
-from weir.adaptive.errors import AdaptiveError, StepError, told
-from weir.adaptive.fills import FillLike, fills_of, stated_by
+from weir.adaptive.encoding import Encoding, encoding_of
+from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, StepError, told
+from weir.adaptive.fills import FillLike
+from weir.adaptive.forms import Form
 from weir.adaptive.manifest import (
     END,
+    NAMES,
     STREAM,
     Manifest,
     Part,
@@ -22,9 +26,11 @@ from weir.adaptive.manifest import (
     end_object,
     header_checksum,
     manifest_name,
+    number_of,
     part_name,
     spelled,
 )
+from weir.adaptive.meaning import Coded, Meaning
 from weir.adaptive.mesh import NodeOrder
 from weir.adaptive.tiers import Place, TierLike, divide, tiers_of
 
@@ -57,8 +63,10 @@ class Writer:
         ratios: Sequence[int] | None = None,
         threads: int = 1,
         append: bool = False,
+        overwrite: bool = False,
         mesh: "NodeOrder | npt.ArrayLike | None" = None,
         fill: FillLike | None = None,
+        named: bool = False,
     ) -> None:
         """Begin a stream.
 
@@ -73,12 +81,17 @@ class Writer:
             ratios: Decimation ratio of each level of `decimate`, growing, each a multiple of the one before.
             threads: Number of threads that refactor.
             append: Whether to continue an existing stream.
+            overwrite: Whether to remove an existing stream from the tiers, with all its steps.
             mesh: Mesh of the values, where each step is one value for each node of an unstructured mesh: its cells
                 (cells x corners, integers), the nodes' coordinates (nodes x axes), or their order. The values are
                 stored in that order, and read in the nodes' own order.
             fill: Fill values of the steps, which mark cells as missing: such cells are kept exactly, and are no part of
                 any error. By default those that a step's own attributes state (`_FillValue`, `missing_value`); where
                 nothing is stated, values far above all others are taken for marks. An empty list: there are none.
+                Attributes `scale_factor`, `add_offset`, `valid_range` and `_Unsigned` of the first step count, too:
+                tolerances and errors are in units, and readers hand out values in units.
+            named: Whether this is the stream of one variable of a stream with names, whose writer tells its user what
+                this one would: a warning says, once, if values are stored in another form than their own.
 
         Raises:
             AdaptiveError: An option makes no sense; a tier cannot be opened, or holds another stream.
@@ -96,15 +109,18 @@ class Writer:
         if ratios is not None:
             self._options["ratios"] = list(ratios)
         _try(self._options)
+        if append and overwrite:
+            raise AdaptiveError("a stream is either continued or removed", hint="give append or overwrite")
         self._writer = secrets.token_hex(_IDENTITY_BYTES)
-        self._mesh = mesh
+        self._mesh, self._named, self._tell = mesh, named, not named
+        self._meaning: Meaning | None = None
         self._fill = fill
         self._order: NodeOrder | None = None
         self._stream: Stream | None = None
         self._next = 0
         self._ended = False
         self._lock = threading.Lock()
-        self._find(append=append)
+        self._find(append=append, overwrite=overwrite)
 
     @property
     def steps(self) -> int:
@@ -121,21 +137,28 @@ class Writer:
         """Codec, tolerance and exactness, which are the same for all steps."""
         return self._options["codec"], self._options["tolerance"], self._options["exact"]
 
-    def write(self, array: "npt.ArrayLike", *, fill: FillLike | None = None) -> Manifest:
+    def write(
+        self,
+        array: "npt.ArrayLike",
+        *,
+        fill: FillLike | None = None,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> Manifest:
         """Write the next step.
 
         Args:
             array: The step, of at least one axis; of the shape and dtype of the steps before. On a mesh it has shape
                 (nodes,). Masked cells become the first fill value; without one, those of floats become NaN.
             fill: Fill values of this step; by default the writer's.
+            attributes: Attributes that state the meaning of the values; by default those of the array itself.
 
         Raises:
             StepError: The step does not fit the steps before, or cannot be refactored or written.
         """
         with self._lock:
-            return self._write(array, self._fill if fill is None else fill)
+            return self._write(array, self._fill if fill is None else fill, attributes)
 
-    def _write(self, array: "npt.ArrayLike", fill: FillLike | None) -> Manifest:
+    def _write(self, array: "npt.ArrayLike", fill: FillLike | None, attributes: Mapping[str, Any] | None) -> Manifest:
         from weir import _core
 
         number = self._next
@@ -145,17 +168,27 @@ class Writer:
                 number, place, "the stream was ended", hint="open a writer that appends, or begin another stream"
             )
         try:
-            values, fills = _values(array, fill)
-            values = self._arranged(values)
-            self._check(values.dtype.name, values.shape, number, place)
-            container = _core.refactor(values, fill=fills, **self._options)
+            values, encoding = _values(array, fill, attributes)
+            meaning = Meaning(Form.of(encoding.counted_dtype, values.shape), encoding)
+            coded = self._coded(values, meaning)
+            self._check(meaning, number, place)
+            container = _core.refactor(coded.values, **{**self._options, **coded.options})
         except (ValueError, TypeError) as error:
             raise StepError(number, place, f"the array cannot be refactored: {error}") from error
-        self._begin(values.dtype.name, values.shape)
-        manifest = self._lay_out(number, container)
+        self._begin(coded, meaning)
+        manifest = self._lay_out(number, container, meaning, whole=coded.whole)
         self._store(manifest, memoryview(container))
         self._next = number + 1
         return manifest
+
+    def rewind(self, steps: int) -> None:
+        """Go back to a step, which is written again: the step of another variable that belongs to it has failed.
+
+        Args:
+            steps: Number of the step that is written next.
+        """
+        with self._lock:
+            self._next = min(self._next, steps)
 
     def end(self) -> None:
         """End the stream: no more steps will come.
@@ -180,25 +213,46 @@ class Writer:
         if kind is None:
             self.end()
 
-    def _find(self, *, append: bool) -> None:
-        """Continue the existing stream, or refuse to overwrite a stream with steps."""
+    def _find(self, *, append: bool = False, overwrite: bool = False) -> None:
+        """Continue the existing stream, remove it, or refuse to write over it."""
         first = self._places[0]
         try:
             names = first.names()
         except Exception as error:
             # Each file system has errors of its own.
             raise AdaptiveError(f"tier {first.tier.url} cannot be listed: {told(error)}") from error
-        if STREAM not in names:
+        if overwrite:
+            self._remove(names)
+        has_names = NAMES in names and not self._named
+        if overwrite or not (STREAM in names or has_names):
             return
-        catalogue = Catalogue(first)
-        numbers, _ = catalogue.look()
         if append:
+            catalogue = Catalogue(first)
+            numbers, _ = catalogue.look()
             self._continue(catalogue, numbers[-1] + 1 if numbers else 0)
-        elif numbers:
+        else:
             raise AdaptiveError(
                 f"tier {first.tier.url} holds a stream already",
-                hint="choose another folder, or append to the stream",
+                hint="choose another folder, append to the stream, or overwrite it, which removes its steps",
             )
+
+    def _remove(self, names: Sequence[str]) -> None:
+        """Remove the stream of the first tier: its description first, so that no reader finds half a stream."""
+        first = self._places[0]
+        if NAMES in names and not self._named:
+            from weir.adaptive.named.writer import remove_named
+
+            remove_named(self._tiers)
+        if STREAM not in names:
+            return
+        stream = stream_at(first)
+        steps = [name for name in names if number_of(name) is not None]
+        for name in (STREAM, END, stream.mesh, *steps):
+            _remove(first, name)
+        for place in self._places:
+            for name in place.names():
+                if name.endswith(f".{stream.identity}.weir"):
+                    _remove(place, name)
 
     def _continue(self, catalogue: Catalogue, steps: int) -> None:
         """Become the writer of a stream with so many steps."""
@@ -219,7 +273,7 @@ class Writer:
                 hint="all steps of a stream are alike: give the same again",
             )
         self._order = self._order_there(catalogue)
-        self._stream = replace(stream, writer=self._writer)
+        self._stream, self._meaning = replace(stream, writer=self._writer), catalogue.meaning
         self._next = steps
         self._put(first, STREAM, self._stream.encode(), steps)
         try:
@@ -244,29 +298,55 @@ class Writer:
             )
         return order
 
-    def _check(self, dtype: str, shape: tuple[int, ...], number: int, place: str) -> None:
+    def _check(self, meaning: Meaning, number: int, place: str) -> None:
         """Refuse an array unlike the earlier ones."""
-        if self._stream is not None and (dtype, shape) != (self._stream.dtype, self._stream.shape):
-            raise StepError(
-                number,
-                place,
-                f"the array is {spelled(dtype, shape)}, and the stream holds "
-                f"{spelled(self._stream.dtype, self._stream.shape)}",
-                hint="all steps of a stream are alike; write others to a stream of their own",
-            )
+        begun = self._meaning
+        if begun is None:
+            return
+        found, held = ((each.encoding.dtype.name, each.form.shape) for each in (meaning, begun))
+        if found != held:
+            words = f"the array is {spelled(*found)}, and the stream holds {spelled(*held)}"
+        elif not meaning.encoding.packs_as(begun.encoding):
+            stated = meaning.encoding.attributes, begun.encoding.attributes
+            words = f"the array's attributes are {stated[0]}, and the stream's {stated[1]}"
+        else:
+            return
+        raise StepError(
+            number, place, words, hint="all steps of a stream are alike; write others to a stream of their own"
+        )
 
-    def _begin(self, dtype: str, shape: tuple[int, ...]) -> None:
+    def _coded(self, values: numpy.ndarray[Any, Any], meaning: Meaning) -> Coded:
+        """A step as the codec takes it, on a mesh in the stored order of its nodes."""
+        _, tolerance, exact = self._kept
+        if self._tell and (words := meaning.form.words):
+            self._tell = False
+            warnings.warn(f"{self._places[0].tier.url}: {words}", AdaptiveWarning, stacklevel=5)
+        coded = meaning.coded(values, tolerance=tolerance, exact=exact)
+        if self._order is None and self._mesh is None:
+            return coded
+        if coded.values.shape != values.shape:
+            raise ValueError(f"values of {values.dtype} on a mesh are more than one number each")
+        return replace(coded, values=native(self._arranged(coded.values)))
+
+    def _begin(self, coded: Coded, meaning: Meaning) -> None:
         """Describe the stream by its first array."""
         if self._stream is None:
             # Another writer may have begun a stream here since this writer was made.
-            self._find(append=False)
-            urls = tuple((each.url, str(each.tier.zone)) for each in self._places)
-            nodes = None if self._order is None else self._order.nodes
-            stream = Stream(secrets.token_hex(_IDENTITY_BYTES), self._writer, dtype, shape, urls, *self._kept, nodes)
+            self._find()
+            stream = Stream(
+                secrets.token_hex(_IDENTITY_BYTES),
+                self._writer,
+                coded.values.dtype.name,
+                coded.values.shape,
+                tuple((each.url, str(each.tier.zone)) for each in self._places),
+                *self._kept,
+                None if self._order is None else self._order.nodes,
+                None if meaning.is_plain else meaning.to_document(),
+            )
             if self._order is not None:
                 self._put(self._places[0], stream.mesh, self._order.to_bytes(), self._next)
             self._put(self._places[0], STREAM, stream.encode(), self._next)
-            self._stream = stream
+            self._stream, self._meaning = stream, meaning
 
     def _arranged(self, values: numpy.ndarray[Any, Any]) -> numpy.ndarray[Any, Any]:
         """Values on a mesh in the stored order of its nodes; other values unchanged."""
@@ -274,13 +354,13 @@ class Writer:
             self._order = NodeOrder.of(self._mesh, nodes=len(values))
         return values if self._order is None else self._order.arrange(values)
 
-    def _lay_out(self, number: int, container: bytes) -> Manifest:
+    def _lay_out(self, number: int, container: bytes, meaning: Meaning, *, whole: bool) -> Manifest:
         from weir import _core
 
         assert self._stream is not None
         refactored = _core.Refactored(container)
         offset, length, *_ = refactored.chunks[0]
-        base_end = offset + length
+        base_end = refactored.total_bytes if whole else offset + length
         ranges = divide(self._tiers, base_end=base_end, total=refactored.total_bytes)
         stream = self._stream
         parts = tuple(
@@ -288,8 +368,19 @@ class Writer:
             for tier, (offset, length) in enumerate(ranges)
         )
         checksum = header_checksum(container, refactored.header_bytes)
+        lines = refactored.table[-1 if whole else 0], refactored.table[-1]
+        of_base, of_all = (meaning.errors(rmse, max_error, refactored) for _, rmse, max_error, _ in lines)
         return Manifest(
-            number, stream.identity, stream.dtype, stream.shape, refactored.codec, checksum, base_end, parts
+            number,
+            stream.identity,
+            stream.dtype,
+            stream.shape,
+            refactored.codec,
+            checksum,
+            base_end,
+            parts,
+            of_base,
+            of_all,
         )
 
     def _store(self, manifest: Manifest, container: memoryview) -> None:
@@ -337,6 +428,7 @@ def write(
     ratios: Sequence[int] | None = None,
     threads: int = 1,
     append: bool = False,
+    overwrite: bool = False,
     mesh: "NodeOrder | npt.ArrayLike | None" = None,
     fill: FillLike | None = None,
 ) -> int:
@@ -363,12 +455,14 @@ def write(
         ratios=ratios,
         threads=threads,
         append=append,
+        overwrite=overwrite,
         mesh=mesh,
-        fill=(stated_by(steps) or None) if fill is None else fill,
+        fill=fill,
     ) as writer:
         before = writer.steps
+        stated = getattr(steps, "attrs", None)
         for array in steps:
-            writer.write(array)
+            writer.write(array, attributes=stated if isinstance(stated, Mapping) else None)
         return writer.steps - before
 
 
@@ -392,9 +486,9 @@ def _try(options: dict[str, Any]) -> None:
 
 
 def _values(
-    array: "npt.ArrayLike", fill: FillLike | None
-) -> tuple[numpy.ndarray[Any, Any], numpy.ndarray[Any, Any] | None]:
-    """Bring an array into C order and this machine's byte order, with its fill values in the same type.
+    array: "npt.ArrayLike", fill: FillLike | None, attributes: Mapping[str, Any] | None
+) -> tuple[numpy.ndarray[Any, Any], Encoding]:
+    """Find the values of an array, with the first fill value in masked cells, and their meaning.
 
     Raises:
         ValueError: The value is no array, has no axis, or has masked cells for which there is no value.
@@ -402,11 +496,22 @@ def _values(
     values = array.data if isinstance(array, numpy.ma.MaskedArray) else numpy.asarray(array)
     if values.ndim == 0:
         raise ValueError("it is one value, and has no axis")
-    dtype = values.dtype.newbyteorder("=")
-    fills = fills_of(stated_by(array) if fill is None else fill, dtype, lenient=fill is None)
+    stating = array if attributes is None else SimpleNamespace(attrs=attributes)
+    encoding = encoding_of(stating, values.dtype, given=fill)
     if isinstance(array, numpy.ma.MaskedArray) and numpy.ma.is_masked(array):
-        if dtype.kind != "f" and not fills.size:
-            raise ValueError(f"it has masked cells of {dtype}, which has no NaN; state the fill value of such cells")
-        values = numpy.where(numpy.ma.getmaskarray(array), fills[0] if fills.size else numpy.nan, values)
-    # An empty list says that there are none, but attributes that state none say nothing.
-    return native(values), fills if fills.size or fill is not None else None
+        if values.dtype.kind not in "fc" and not encoding.fills.size:
+            raise ValueError(
+                f"it has masked cells of {values.dtype}, which has no NaN; state the fill value of such cells"
+            )
+        mark = encoding.stored(encoding.fills)[0] if encoding.fills.size else numpy.nan
+        values = numpy.where(numpy.ma.getmaskarray(array), mark, values)
+    return values, encoding
+
+
+def _remove(place: Place, name: str) -> None:
+    try:
+        place.remove(name)
+    except OSError as error:
+        raise AdaptiveError(
+            f"{place.name(name)} cannot be removed: {told(error)}", hint="may you write there?"
+        ) from error

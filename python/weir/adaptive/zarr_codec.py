@@ -13,9 +13,11 @@ import numpy
 from zarr.abc.codec import ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin
 from zarr.abc.store import RangeByteRequest
 
-from weir.adaptive.array import Restored, native, restore
+from weir.adaptive.array import Restored, restore
 from weir.adaptive.errors import AdaptiveWarning
-from weir.adaptive.fills import FillLike, fills_of, parse_fill
+from weir.adaptive.fills import FillLike, parse_fill
+from weir.adaptive.forms import Form
+from weir.adaptive.meaning import Meaning
 
 if TYPE_CHECKING:
     from zarr.abc.store import ByteGetter
@@ -101,18 +103,17 @@ class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
     async def _encode_single(self, chunk_data: "NDBuffer", chunk_spec: "ArraySpec") -> "Buffer":
         from weir import _core
 
-        values = native(chunk_data.as_numpy_array())
-        options: dict[str, Any] = {"codec": self.codec, "tolerance": self.tolerance, "exact": self.exact}
-        fill = self._fills(values.dtype, chunk_spec.fill_value)
-        container = await asyncio.to_thread(_core.refactor, values, fill=fill, **options)
+        values = chunk_data.as_numpy_array()
+        meaning = self._meaning(values.dtype, values.shape, chunk_spec.fill_value)
+        coded = meaning.coded(values, tolerance=self.tolerance, exact=self.exact)
+        container = await asyncio.to_thread(_core.refactor, coded.values, codec=self.codec, **coded.options)
         return chunk_spec.prototype.buffer.from_bytes(container)
 
-    def _fills(self, dtype: "numpy.dtype[Any]", fill_value: Any) -> "numpy.ndarray[Any, Any] | None":
+    def _meaning(self, dtype: "numpy.dtype[Any]", shape: tuple[int, ...], fill_value: Any) -> Meaning:
         if self.fill is not None:
-            return fills_of(self.fill, dtype)
+            return Meaning.of(dtype, shape, given=self.fill)
         # Zarr fills with 0 where nobody chose a value, so a 0 says nothing.
-        fills = fills_of(() if fill_value is None else fill_value, dtype, lenient=True)
-        return fills if fills.any() else None
+        return Meaning.of(dtype, shape, {} if fill_value is None or not fill_value else {"_FillValue": fill_value})
 
     async def _decode_single(self, chunk_data: "Buffer", chunk_spec: "ArraySpec") -> "NDBuffer":
         restored = await asyncio.to_thread(restore, chunk_data.to_bytes())
@@ -126,6 +127,9 @@ class RefactoredCodec(ArrayBytesCodec, ArrayBytesCodecPartialDecodeMixin):
         head = await _bytes(byte_getter, 0, _HEAD_BYTES, chunk_spec)
         if head is None:
             return None
+        if not Form.of(chunk_spec.dtype.to_native_dtype(), chunk_spec.shape).is_plain:
+            whole = await byte_getter.get(chunk_spec.prototype)
+            return None if whole is None else _buffer(restore(whole.to_bytes()), selection, chunk_spec)
         header_bytes = _core.refactored_header_bytes(head)
         if header_bytes > len(head):
             head = await _bytes(byte_getter, 0, header_bytes, chunk_spec) or head
@@ -169,6 +173,7 @@ async def _bytes(byte_getter: "ByteGetter", begin: int, end: int, chunk_spec: "A
 def _buffer(restored: Restored, within: Any, chunk_spec: "ArraySpec") -> "NDBuffer":
     for damage in restored.damaged:
         warnings.warn(f"a chunk of {chunk_spec.shape}: {damage}", AdaptiveWarning, stacklevel=2)
-    # A container has at least one axis.
-    data = restored.data if chunk_spec.shape else restored.data.reshape(())
+    form = Form.of(chunk_spec.dtype.to_native_dtype(), chunk_spec.shape)
+    # A region has the shape of the region, and is of values that are stored as they are.
+    data = restored.data if form.is_plain and chunk_spec.shape else form.values(restored.data)
     return chunk_spec.prototype.nd_buffer.from_numpy_array(numpy.asarray(data[within]))

@@ -2,29 +2,41 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from weir.cli.errors import CommandError
-from weir.distribution import install_command
 
 if TYPE_CHECKING:
     import numpy
 
-    from weir.adaptive.packed import Field
+    from weir.adaptive.named.dataset import Dataset
+    from weir.adaptive.region import Region
 
-_HDF5 = {".h5", ".hdf5", ".nc", ".nc4"}
 _MESH = ("coordinates", "points", "cells", "connectivity")
 """Usual names of the mesh in a file of several arrays, the best one for an order of nodes first."""
 _NAMED_MAX = 12
 """Most datasets that a message names."""
 _Stored = tuple["numpy.ndarray[Any, Any]", dict[str, Any]]
-"""Stored values, and those attributes that tell their meaning."""
-_CLASSIC = b"CDF"
-"""First bytes of netCDF files before version 4."""
+"""Stored values, and their attributes."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """An array, and the attributes that tell its meaning.
+
+    Attributes:
+        values: The values as they are in the file.
+        attributes: Attributes of the variable, with the fill values that the user states besides.
+    """
+
+    values: "numpy.ndarray[Any, Any]"
+    attributes: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -83,26 +95,25 @@ def arrays_of(
         fill: Fill values, besides those that the sources state.
 
     Yields:
-        The arrays, of the shape in the file, or without its first axis where stacked. Packed variables are in their
-        own units; others have the dtype in the file.
+        The arrays, of the dtype and shape in the file, or without its first axis where stacked.
 
     Raises:
         CommandError: A source holds no such array.
     """
-    from weir.adaptive.packed import Field, field_of
+    from weir.adaptive.encoding import with_fills
 
     for source in sources:
         stored, attributes = _read(replace(source, dataset=source.dataset or dataset), dtype, shape)
         try:
-            field = field_of(stored, attributes, given=fill)
+            attributes = with_fills(attributes, stored.dtype, fill)
         except ValueError as error:
             raise CommandError(f"{source} cannot be refactored: {error}") from error
         if not stacked:
-            yield field
+            yield Field(stored, attributes)
             continue
         if stored.ndim < 2:
             raise CommandError(f"{source}: an array of {stored.ndim} dimensions has no steps along its first axis")
-        yield from (Field(values, field.fill) for values in field.values)
+        yield from (Field(values, attributes) for values in stored)
 
 
 def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
@@ -133,15 +144,8 @@ def mesh_of(text: str) -> "numpy.ndarray[Any, Any]":
 
 
 def _read(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "_Stored":
-    try:
+    with refused(source):
         return _array(source, dtype, shape)
-    except CommandError:
-        raise
-    except Exception as error:
-        # Each reader of a format has errors of its own. `str` of a KeyError is its key's `repr`.
-        words = error.args[0] if isinstance(error, KeyError) and error.args else error
-        hint = "give .npy, .npz, HDF5, netCDF or Zarr, the last ones as FILE:DATASET, or --dtype and --shape"
-        raise CommandError(f"{source} holds no array: {words}", hint=hint) from error
 
 
 def parse_shape(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...] | None:
@@ -203,7 +207,26 @@ def parse_fill(text: str) -> float:
     return fills.parse_fill(text)
 
 
-def parse_region(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[slice, ...] | None:
+def parse_tolerance(text: str) -> tuple[str | None, float]:
+    """Read a tolerance: an error, or VARIABLE=ERROR.
+
+    Returns:
+        The name of the variable, None where none is named, and the error.
+
+    Raises:
+        ValueError: The text is no error above 0.
+    """
+    name, equals, number = text.rpartition("=")
+    try:
+        error = float(number)
+    except ValueError:
+        error = math.nan
+    if not 0.0 < error < math.inf or (equals and not name):
+        raise ValueError(f"`{text}` is no tolerance; it is a number above 0, or VARIABLE=NUMBER")
+    return name or None, error
+
+
+def parse_region(context: click.Context, parameter: click.Parameter, text: str | None) -> "Region | None":
     """Read a region, such as `0:64,:,10:20`.
 
     Args:
@@ -219,16 +242,23 @@ def parse_region(context: click.Context, parameter: click.Parameter, text: str |
     """
     if text is None:
         return None
-    region = []
-    for axis in text.split(","):
-        begin, colon, end = axis.partition(":")
-        try:
-            region.append(slice(int(begin) if begin else None, int(end) if end else None))
-        except ValueError:
-            colon = ""
-        if not colon:
-            raise click.BadParameter(f"`{text}` is no region; write it as in 0:64,:,10:20", context, parameter)
-    return tuple(region)
+    try:
+        region = tuple(_part(part.strip()) for part in text.split(","))
+    except ValueError:
+        region = ()
+    if not region or region.count(...) > 1:
+        raise click.BadParameter(f"`{text}` is no region; write it as in 0:64,:,10:20", context, parameter)
+    return region
+
+
+def _part(text: str) -> slice | EllipsisType:
+    """The part of one axis: `...`, or a slice."""
+    if text == "...":
+        return ...
+    numbers = [int(number) if number else None for number in text.split(":")]
+    if not 2 <= len(numbers) <= 3:
+        raise ValueError(text)
+    return slice(*numbers)
 
 
 def _array(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "_Stored":
@@ -243,13 +273,69 @@ def _array(source: Source, dtype: str | None, shape: Sequence[int] | None) -> "_
             name = _chosen(source.dataset, list(file.files))
             _check_room(_packed_bytes(path, name))
             return numpy.asarray(file[name]), {}
-    if path.is_dir():
-        return _from_zarr(source)
-    if source.dataset is not None or path.suffix in _HDF5:
-        return _from_classic(source) if _begins(path, _CLASSIC) else _from_hdf5(source)
+    if is_file_of_names(source):
+        return _named(source)
     if dtype is None or shape is None:
         raise ValueError("bytes alone need --dtype and --shape")
     return numpy.fromfile(path, dtype=dtype).reshape(shape), {}
+
+
+def is_file_of_names(source: Source) -> bool:
+    """Whether a source is a file whose format knows names: netCDF, HDF5 or Zarr."""
+    from weir.adaptive.named.files import SUFFIXES
+
+    if source.path.suffix in {".npy", ".npz"}:
+        return False
+    return source.path.is_dir() or source.dataset is not None or source.path.suffix in SUFFIXES
+
+
+def _named(source: Source) -> "_Stored":
+    """The array of a file of named variables, and its attributes."""
+    with variable_of(source) as (dataset, name):
+        variable = dataset.variables[name]
+        _check_room(math.prod(variable.shape) * variable.dtype.itemsize)
+        return variable.loaded(), dict(variable.attributes)
+
+
+@contextmanager
+def variable_of(source: Source) -> "Iterator[tuple[Dataset, str]]":
+    """Open the group of a file that holds the named array, or the only one.
+
+    Args:
+        source: A file of named variables.
+
+    Yields:
+        The variables of the group, and the name of the array among them.
+
+    Raises:
+        CommandError: The file cannot be read, or holds no such array.
+    """
+    from weir.adaptive.named.files import names_in, opened
+
+    with refused(source):
+        group, _, name = _chosen(source.dataset, names_in(source.path)).strip("/").rpartition("/")
+    with opened(source.path, group) as dataset:
+        yield dataset, name
+
+
+@contextmanager
+def refused(source: Source) -> Iterator[None]:
+    """Name the source in errors of readers of formats, which each have errors of their own.
+
+    Raises:
+        CommandError: The block has failed.
+    """
+    from weir.adaptive.errors import AdaptiveError
+
+    try:
+        yield
+    except (CommandError, AdaptiveError):
+        raise
+    except Exception as error:
+        # `str` of a KeyError is its key's `repr`.
+        words = error.args[0] if isinstance(error, KeyError) and error.args else error
+        hint = "give .npy, .npz, HDF5, netCDF or Zarr, the last ones as FILE:DATASET, or --dtype and --shape"
+        raise CommandError(f"{source} holds no array: {words}", hint=hint) from error
 
 
 def _chosen(dataset: str | None, names: Sequence[str]) -> str:
@@ -262,59 +348,6 @@ def _chosen(dataset: str | None, names: Sequence[str]) -> str:
     if dataset.strip("/") not in {name.strip("/") for name in names}:
         raise ValueError(f"there is no dataset {dataset}; {there}")
     return dataset
-
-
-def _begins(path: Path, magic: bytes) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(magic)) == magic
-
-
-def _from_hdf5(source: Source) -> "_Stored":
-    try:
-        import h5py
-    except ImportError as error:
-        raise CommandError("h5py is not installed", hint="pip install h5py") from error
-    names: list[str] = []
-    with h5py.File(source.path, "r") as file:
-        file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-        dataset = file[_chosen(source.dataset, names)]
-        _check_room(dataset.nbytes)
-        found: numpy.ndarray[Any, Any] = dataset[...]
-        return found, dict(dataset.attrs)
-
-
-def _from_classic(source: Source) -> "_Stored":
-    from weir.adaptive.packed import NAMES
-
-    try:
-        from scipy.io import netcdf_file
-    except ImportError as error:
-        hint = "pip install scipy, or convert the file: nccopy -k nc4 OLD NEW"
-        raise CommandError(f"{source.path} is a classic netCDF file, which needs scipy", hint=hint) from error
-    with netcdf_file(source.path, mmap=False) as file:
-        variable = file.variables[_chosen(source.dataset, list(file.variables))]
-        return variable[:], {name: getattr(variable, name) for name in NAMES if hasattr(variable, name)}
-
-
-def _from_zarr(source: Source) -> "_Stored":
-    import numpy
-
-    try:
-        import zarr
-    except ImportError as error:
-        raise CommandError("zarr is not installed", hint=install_command("zarr")) from error
-    node = zarr.open(source.path, mode="r")
-    if isinstance(node, zarr.Group):
-        names = [name for name, member in node.members(max_depth=None) if isinstance(member, zarr.Array)]
-        node = node[_chosen(source.dataset, names)]
-    if not isinstance(node, zarr.Array):
-        raise ValueError("it is a group of arrays")
-    _check_room(node.nbytes)
-    attributes = dict(node.attrs)
-    if node.fill_value is not None and node.fill_value != 0:
-        # Zarr fills with 0 where nobody chose a value, so a 0 says nothing.
-        attributes.setdefault("_FillValue", node.fill_value)
-    return numpy.asarray(node[...]), attributes
 
 
 def _packed_bytes(path: Path, name: str) -> int:

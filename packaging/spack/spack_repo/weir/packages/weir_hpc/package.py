@@ -24,6 +24,7 @@ class WeirHpc(PythonPackage):
     variant("plots", default=False, description="Plots of the demonstration and of benchmarks")
     variant("s3", default=False, description="Adaptive arrays in object stores")
     variant("staging", default=False, description="Copies into the store and out of it, with checksums")
+    variant("xarray", default=False, description="Streams of named variables in xarray")
     variant("zarr", default=False, description="Adaptive arrays in Zarr stores")
 
     depends_on("c", type="build")
@@ -61,6 +62,11 @@ class WeirHpc(PythonPackage):
         depends_on("py-s3fs@2023.1:", type="run")
     with when("+staging"):
         depends_on("py-blake3@1:", type="run")
+    with when("+xarray"):
+        depends_on("py-fsspec@2023.1:", type="run")
+        depends_on("py-h5netcdf", type="run")
+        depends_on("py-numpy", type="run")
+        depends_on("py-xarray@2024.7:", type="run")
     with when("+zarr"):
         depends_on("py-numpy", type="run")
         depends_on("py-zarr@3:", type="run")
