@@ -69,11 +69,14 @@ def _create(written: Any, name: str, variable: Variable) -> None:
 
 
 def _attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes as h5netcdf takes them: it knows no list of texts."""
-    return {
-        name: numpy.array(value, dtype=object) if isinstance(value, list) else value
-        for name, value in attributes.items()
-    }
+    """Attributes as h5netcdf takes them: a text is one of letters, as in netCDF's own model, and a list is an array."""
+    return {name: _attribute(value) for name, value in attributes.items()}
+
+
+def _attribute(value: Any) -> Any:
+    if isinstance(value, str):
+        return numpy.bytes_(value.encode())
+    return numpy.array(value, dtype=object) if isinstance(value, list) else value
 
 
 def _form(name: str, variable: Variable) -> tuple[str, dict[str, Variable]]:
