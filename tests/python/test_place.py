@@ -16,6 +16,7 @@ from weir.placement.allotment import AllotmentError, allot
 from weir.placement.arrangement import Beginning, beginnings
 from weir.placement.creation_list import CreationsError, read_creations
 from weir.placement.database import END_OF_FILE, read
+from weir.placement.directories import lfs_mkdir, spread
 from weir.placement.emit import lfs_command, yaml_template
 from weir.placement.layouts import Choices, LayoutError, Rule, lay_out, rule
 from weir.placement.lookups import ReportError, read_report
@@ -404,6 +405,53 @@ def test_commands_for_lustre(store: Store, listed: Path, lustre: Path, tmp_path:
     assert [shlex.split(command)[3] for command in commands] == [str(file) for file in sorted(into.iterdir())]
 
 
+def test_directories_are_spread_over_metadata_targets_by_foreseen_files(
+    store: Store, lustre: Path, tmp_path: Path
+) -> None:
+    counts = {"a": 900, "b": 800, "c d": 700, "e": 3, "f/deep": 2, "g": 1}
+    paths = [f"/scratch/job/{tree}/{number}" for tree, files in counts.items() for number in range(files)]
+    listed = tmp_path / "trees.csv"
+    listed.write_text("path,size_bytes\n" + "".join(f"{path},65536\n" for path in [*paths, "/scratch/job/log"]))
+    commands = store.weir(
+        "place", "--creations", listed, "--lustre", lustre, "--emit", "mkdir", "--mdts", "3"
+    ).stdout.splitlines()
+    words = [shlex.split(command) for command in commands]
+    assert all(each[:3] == ["lfs", "mkdir", "-i"] for each in words)
+    assert [each[4] for each in words] == [f"/scratch/job/{tree}" for tree in ("a", "b", "c d", "e", "f", "g")]
+    homes = {each[4].rpartition("/")[2]: int(each[3]) for each in words}
+    assert {homes["a"], homes["b"], homes["c d"]} == {0, 1, 2}
+    assert homes["e"] == homes["f"] == homes["g"] == homes["c d"]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([f"/s/{top}{sub}" for top in "abcdef" for sub in ("", "/x", "/y")]), st.integers(1, 60)
+    )
+)
+def test_creations_of_metadata_targets_differ_by_a_tree_at_most(files: dict[str, int]) -> None:
+    always = {"/s/v": 7, "/s/w": 1}
+    paths = [f"{folder}/{number}" for folder, count in (always | files).items() for number in range(count)]
+    directories = spread(paths, 4)
+    assert sum(each.files for each in directories) == len(paths)
+    sums = Counter(dict.fromkeys(range(4), 0))
+    for each in directories:
+        (mdt,) = each.mdts
+        sums[mdt] += each.files
+    largest = max((each.files for each in directories), default=0)
+    assert max(sums.values()) - min(sums.values()) <= largest
+
+
+def test_a_large_directory_is_striped_over_metadata_targets() -> None:
+    large = [f"/s/run/large/{number}" for number in range(100_001)]
+    other = [f"/s/run/other/{number}" for number in range(49_999)]
+    assert list(map(lfs_mkdir, spread([*large, *other], 8))) == [
+        "lfs mkdir -c 3 -i 0,1,2 /s/run/large",
+        "lfs mkdir -i 3 /s/run/other",
+    ]
+    assert list(map(lfs_mkdir, spread(large, 2))) == ["lfs mkdir -c 2 -i 0,1 /s/run/large"]
+    assert list(map(lfs_mkdir, spread(other[:9], 2))) == ["lfs mkdir -i 0 /s/run/other"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words", "code"),
     [
@@ -417,6 +465,8 @@ def test_commands_for_lustre(store: Store, listed: Path, lustre: Path, tmp_path:
         (["--creations", "LIST", "--lustre", "LUSTRE", "--emit", "lfs", "--round-robin", "much"], "much", 2),
         (["--creations", "LUSTRE", "--lustre", "LUSTRE", "--emit", "lfs"], "cannot read creations", 1),
         (["--creations", "LIST", "--lustre", "LIST", "--emit", "lfs"], "cannot use", 1),
+        (["--creations", "LIST", "--lustre", "LUSTRE", "--emit", "mkdir"], "go together", 2),
+        (["--creations", "LIST", "--lustre", "LUSTRE", "--emit", "lfs", "--mdts", "4"], "go together", 2),
         (["--creations", "LIST", "--database", "/none/db"], "no store is up", 1),
     ],
 )

@@ -1,9 +1,11 @@
 """`weir run --placement`: files of a run that was predicted, and the line about those that were not."""
 
+import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -177,3 +179,42 @@ def test_misses_of_ten_thirty_and_fifty_percent_predict_learn_and_trace_again(st
     assert upkeep.runs_recorded() == 3, "50 % and more of all creations were missed"
     upkeep.run(20, "c")
     assert (upkeep.missed(), upkeep.runs_recorded()) == (0, 3)
+
+
+_TREES = """
+import json, os, sys
+trees, large, files = sys.argv[1].split(), sys.argv[2].split(), int(sys.argv[3])
+for tree in trees:
+    os.mkdir(f"/weir/{tree}")
+for tree in trees:
+    for number in range(files if tree in large else 3):
+        open(f"/weir/{tree}/{number}", "wb").write(bytes(512))
+print(json.dumps({tree: os.stat(f"/weir/{tree}").st_ino >> 48 for tree in trees}))
+"""
+"""Makes all trees before it fills them; the upper bits of an inode number are its home."""
+
+
+def test_trees_of_many_foreseen_files_have_homes_of_their_own(store: Store, tmp_path: Path) -> None:
+    """Large trees that meet by their names are on different homes once a database foresees their files."""
+    store.up(servers=3, targets=2, mount=False)
+    run = ("run", "--prefix", "/weir")
+    program, database, traces = tmp_path / "program.py", tmp_path / "placement.db", tmp_path / "traces"
+    program.write_text(_TREES)
+    names = [f"tree-{number}" for number in range(12)]
+
+    def homes(options: Sequence[str | Path], large: Sequence[str], files: int) -> dict[str, int]:
+        command = ("python3", program, " ".join(names), " ".join(large), str(files))
+        found = json.loads(store.weir(*run, *options, "--", *command).stdout)
+        store.weir(*run, "--", "rm", "-r", *(f"/weir/{name}" for name in names))
+        return {str(name): int(home) for name, home in found.items()}
+
+    unforeseen = homes((), (), 3)
+    (fullest, _), *_ = Counter(unforeseen.values()).most_common()
+    large = [name for name in names if unforeseen[name] == fullest][:3]
+    assert len(large) == 3, unforeseen
+    homes(("--trace", traces), large, 1000)
+    store.weir("place", "--from", traces, "--database", database)
+    foreseen = homes(("--placement", database), large, 1000)
+    assert {foreseen[name] for name in large} == {0, 1, 2}, foreseen
+    lookups = read_report(Path(f"{database}.report"))
+    assert (lookups.placed, lookups.not_found) == (3 * 1000 + 9 * 3, 0)

@@ -4,7 +4,7 @@ use crate::{limits, IdentityId, RequestId, WireError};
 use serde::{de::DeserializeOwned, Serialize};
 
 /// Version of the protocol; both sides must speak the same one.
-pub const VERSION: u8 = 13;
+pub const VERSION: u8 = 14;
 /// Length of an encoded [`Header`].
 pub const HEADER_BYTES: usize = 32;
 /// "WR", little-endian.

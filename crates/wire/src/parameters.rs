@@ -56,6 +56,23 @@ pub enum NodeKind {
     CharacterDevice(u64),
     /// Block device of this number.
     BlockDevice(u64),
+    /// Directory below which its maker foresees the creation of this many files.
+    Tree(u32),
+}
+
+impl NodeKind {
+    /// Whether the node is a directory.
+    pub fn is_directory(self) -> bool {
+        matches!(self, NodeKind::Directory | NodeKind::Tree(_))
+    }
+
+    /// The number of files whose creation below the new directory is foreseen; none where nothing is known.
+    pub fn foreseen_creations(self) -> Option<u32> {
+        match self {
+            NodeKind::Tree(creations) => Some(creations),
+            _ => None,
+        }
+    }
 }
 
 /// The treatment of an existing target by `renameat2`.

@@ -333,6 +333,7 @@ fn the_largest_request_of_each_kind_fits_its_frame() {
         Request::Open { at: at.clone(), flags, permissions: u16::MAX, layout: Some(specification) },
         Request::Symlink { at: at.clone(), target: vec![b't'; limits::PATH_BYTES] },
         Request::Make { at: at.clone(), kind: NodeKind::BlockDevice(u64::MAX), permissions: u16::MAX },
+        Request::Make { at: at.clone(), kind: NodeKind::Tree(u32::MAX), permissions: u16::MAX },
         Request::XattrSet { at: at.clone(), follow: true, name, mode: XattrMode::Replace },
         Request::Write {
             fence: Fence(u64::MAX),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from weir.placement.targets import Targets
 
 _FILE = EXISTING_FILE
+_MDTS_MAX = 4096
+"""More metadata targets than a Lustre has."""
 _HEADER = ("FILE", "FILE SIZE", "EXT", "START", "END", "STRIPE SIZE", "STRIPES", "RANK", "TARGETS")
 
 
@@ -103,7 +105,14 @@ def _stripe_bytes(text: str) -> int | None:
 @click.option("--database", type=FILE, help="Write an interaction database.")
 @click.option("--if-needed", is_flag=True, help="Keep the database while it had 90 % of the creations.")
 @click.option(
-    "--emit", type=click.Choice(["lfs", "yaml"]), help="Print `lfs setstripe` commands, or its YAML templates."
+    "--emit",
+    type=click.Choice(["lfs", "yaml", "mkdir"]),
+    help="Print `lfs setstripe` commands, its YAML templates, or `lfs mkdir` commands for the files' directories.",
+)
+@click.option(
+    "--mdts",
+    type=click.IntRange(1, _MDTS_MAX),
+    help="Number of metadata targets over which --emit mkdir spreads directories.",
 )
 @click.option("--into", type=FOLDER, help="Write the YAML templates here.")
 @output_option
@@ -130,7 +139,7 @@ def place(context: click.Context, /, **options: Any) -> None:
     if database is not None:
         _write(database, allotment, programs)
     if emit is not None:
-        _emit(emit, allotment, options["into"])
+        _emit(emit, allotment, programs, options)
     else:
         _show_summary(allotment, programs, options["output"])
 
@@ -180,6 +189,8 @@ def _check_usage(options: dict[str, Any]) -> None:
         raise click.UsageError("a file has at least one stripe; -1 is one on every target")
     if options["into"] is not None and options["emit"] != "yaml":
         raise click.UsageError("--into is for --emit yaml")
+    if (options["mdts"] is not None) != (options["emit"] == "mkdir"):
+        raise click.UsageError("--emit mkdir and --mdts, the number of metadata targets (`lfs mdts`), go together")
     if options["emit"] is not None and options["lustre"] is None:
         raise click.UsageError("--emit prints commands for Lustre: give its targets with --lustre")
 
@@ -294,9 +305,16 @@ def _write(database: Path, allotment: "Allotment", programs: Sequence[ExpectedCr
     say(f"{count} files in {database}: run the program with `weir run --placement {database} -- CMD`")
 
 
-def _emit(how: str, allotment: "Allotment", into: Path | None) -> None:
+def _emit(how: str, allotment: "Allotment", programs: Sequence[ExpectedCreations], options: dict[str, Any]) -> None:
+    from weir.placement.directories import lfs_mkdir, spread
     from weir.placement.emit import files, lfs_command, yaml_template
 
+    into: Path | None = options["into"]
+    if how == "mkdir":
+        paths = {creation.path for program in programs for creation in program.creations}
+        for directory in spread(paths, options["mdts"]):
+            print(lfs_mkdir(directory))
+        return
     if how == "lfs":
         for path, parts in files(allotment.components):
             print(lfs_command(path, parts))

@@ -5,6 +5,7 @@ use crate::files::paths::{self, Touch};
 use crate::files::{prefix, tree};
 use crate::host::guard::{self, fail, returned};
 use crate::host::{addresses, kernel, umask};
+use crate::placement;
 use crate::recorder;
 use crate::store::counters::Call;
 use crate::store::session::{self, Mode, CALLER};
@@ -27,7 +28,10 @@ pub(crate) unsafe fn mkdirat(directory: c_int, path: *const c_char, mode: mode_t
             (directory, path),
             Touch::Name,
             Call::Make,
-            |store, place| store.make(&CALLER, place, NodeKind::Directory, umask::masked(mode)),
+            |store, place| {
+                let kind = placement::directory_kind(directory, paths::text(path).unwrap_or_default());
+                store.make(&CALLER, place, kind, umask::masked(mode))
+            },
             |_| 0,
             |directory, path| {
                 returned(kernel::raw(

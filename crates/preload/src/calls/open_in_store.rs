@@ -58,7 +58,7 @@ pub(crate) unsafe fn open(
                 Err(number) => return Some(Err(number)),
             };
             let place = Place { ino, path: &rest };
-            let opened = described(store, place, flags, mode, || name(directory, bytes));
+            let opened = described(store, place, flags, mode, || tree::name(directory, bytes));
             let (mut state, file) = match paths::resolved(opened, &mut elsewhere)? {
                 Ok(opened) => opened,
                 Err(number) => return Some(Err(number)),
@@ -67,7 +67,7 @@ pub(crate) unsafe fn open(
             state.path = walked
                 .then(|| resolve(store, &start_of(directory, bytes, false)?, bytes, Rules::default()).ok())
                 .flatten()
-                .unwrap_or_else(|| name(directory, bytes));
+                .unwrap_or_else(|| tree::name(directory, bytes));
             enter(state, file, flags)
         }
     });
@@ -103,12 +103,6 @@ fn reopen(descriptor: c_int, flags: c_int, mode: mode_t) -> Outcome<c_int> {
 /// Whether a path goes up. After a symbolic link, the way up leads to another directory than the path's bytes say.
 fn climbs(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').any(|name| name == b"..")
-}
-
-/// The path below the prefix that `path` means from `directory`.
-fn name(directory: c_int, path: &[u8]) -> Vec<u8> {
-    let base = if path.first() == Some(&b'/') { None } else { tree::path_of_directory(directory) };
-    tree::name_below(base.as_deref(), path)
 }
 
 /// Opens a node at the servers. `name` is the path below the prefix.

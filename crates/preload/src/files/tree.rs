@@ -175,6 +175,12 @@ pub(crate) fn path_of_directory(directory: c_int) -> Option<Vec<u8>> {
     Some(description.placeholder()?.state().path.clone())
 }
 
+/// The path below the prefix that `path` means from `directory`.
+pub(crate) fn name(directory: c_int, path: &[u8]) -> Vec<u8> {
+    let base = if path.first() == Some(&b'/') { None } else { path_of_directory(directory) };
+    name_below(base.as_deref(), path)
+}
+
 /// The path below the prefix of a located path, for `getcwd`.
 pub(crate) fn name_below(base: Option<&[u8]>, path: &[u8]) -> Vec<u8> {
     let whole: Cow<'_, [u8]> = match (session::below_root(path), base) {

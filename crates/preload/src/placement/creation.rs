@@ -251,7 +251,7 @@ fn restore_mode(directory: c_int, path: *const c_char, opened: c_int, mode: mode
 }
 
 /// The absolute path that the program means, without empty parts and `.`: the database names files so.
-fn absolute(directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn absolute(directory: c_int, path: &[u8]) -> Option<Vec<u8>> {
     let mut whole = if path.first() == Some(&b'/') {
         Vec::with_capacity(path.len())
     } else if directory == libc::AT_FDCWD {

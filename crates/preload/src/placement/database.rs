@@ -7,6 +7,7 @@
 use crate::placement::pages::Pages;
 use crate::placement::pattern::Pattern;
 use crate::placement::sqlite::{Column, Key, Record, Result, SqliteFile, DAMAGED};
+use std::ops::ControlFlow::{Break, Continue};
 
 pub(crate) use crate::placement::sqlite::Unusable;
 
@@ -24,6 +25,11 @@ const TEMPORARY_COLUMNS: usize = 4;
 /// The number that stands for every rank, and for every turn.
 const ANY: i64 = -1;
 
+/// The number of a file's first component.
+const FIRST_COMPONENT: i64 = 1;
+
+/// Most rows that are counted below a directory, in about a millisecond. A tree of more files wants a whole server, too.
+const ROWS_COUNTED_MAX: usize = 8192;
 /// Most components of one file.
 const COMPONENTS_MAX: usize = 64;
 /// Most patterns of a database: a creation without a prediction is compared with all of them.
@@ -94,6 +100,20 @@ impl<P: Pages> Database<P> {
             Ok(())
         })?;
         components(rows)
+    }
+
+    /// The number of files below the directory `path`, as far as the first [`ROWS_COUNTED_MAX`] rows tell.
+    pub(crate) fn files_below(&self, path: &[u8]) -> Result<u32> {
+        let beginning = [path, b"/"].concat();
+        let (mut rows, mut files) = (0, 0);
+        self.file.rows_beginning(self.placement, &beginning, &mut |record| {
+            let columns = record.columns(2)?;
+            let [_, component] = columns.as_slice() else { return Err(DAMAGED) };
+            rows += 1;
+            files += u32::from(component.number()? == FIRST_COMPONENT);
+            Ok(if rows < ROWS_COUNTED_MAX { Continue(()) } else { Break(()) })
+        })?;
+        Ok(files)
     }
 
     /// Whether some files are made under other names than their last ones.
@@ -291,6 +311,11 @@ mod tests {
                     }
                 }
             }
+            for directory in ["", "/mnt", "/mnt/lustre", "/mnt/lustre/ior", "/mnt/lustre/io", "/long", "/a", "/none"] {
+                let below = |path: &&String| path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'));
+                let expected = files.iter().map(|(path, _)| path).filter(below).count();
+                prop_assert_eq!(database.files_below(directory.as_bytes()).unwrap() as usize, expected, "{}", directory);
+            }
         }
     }
 
@@ -323,6 +348,7 @@ mod tests {
                     let _ = database.components(format!("/mnt/file.{index}").as_bytes());
                     let _ = database.find_temporary(b"/mnt/tmpaB3dE6", 0, |_| index);
                 }
+                let _ = database.files_below(b"/mnt");
             }
             Ok(())
         });
@@ -390,6 +416,27 @@ mod tests {
             let turns = [0, 1, 2, 3].map(|turn| found("/m/out.tmp", 0, turn).0);
             assert_eq!(turns, [Some(0), None, Some(2), None]);
             assert_eq!(found("/m/out.tmp", 0, 1).1.as_deref(), Some("/m/out.tmp"));
+        }
+    }
+
+    #[test]
+    fn files_below_a_directory_are_counted_up_to_a_bound() {
+        let files = |directory: &str, count: usize| {
+            format!(
+                "WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < {count}) \
+                INSERT INTO placement SELECT '{directory}/' || n, 1, 0, -1, 65536, 1, 9, 0, '' FROM number;"
+            )
+        };
+        let rows = [("/m/large", 20_000), ("/m/large-too", 3), ("/m/small/deep", 700)];
+        let rows: String = rows.map(|(directory, count)| files(directory, count)).concat();
+        let bytes = made_by_sqlite(&format!("{SCHEMA} BEGIN; {rows} COMMIT;"));
+        for in_memory in [false, true] {
+            let database = open(bytes.clone(), in_memory).unwrap();
+            let counted =
+                ["/m/large", "/m/large-too", "/m/small", "/m/small/deep", "/m/small/deep/7", "/m", "/n"]
+                    .map(|directory| database.files_below(directory.as_bytes()).unwrap());
+            let most = ROWS_COUNTED_MAX as u32;
+            assert_eq!(counted, [most, 3, 700, 700, 0, most, 0]);
         }
     }
 

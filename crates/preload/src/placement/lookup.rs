@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Most names whose turns are counted: far more temporary names than a program uses again and again.
 const TURNS_MAX: usize = 4096;
+/// Most directories whose files are counted once only: more than a program makes again and again.
+const COUNTED_MAX: usize = 4096;
 
 /// The settings from the environment at the program's start.
 struct Settings {
@@ -32,6 +34,8 @@ struct Current {
     checked: Option<Instant>,
     /// The number of files that this process has made under each temporary name that several files have.
     turns: HashMap<Vec<u8>, i64>,
+    /// The number of files that the database foresees below each directory that was asked for.
+    counted: HashMap<Vec<u8>, u32>,
 }
 
 /// The knowledge of the database about a file that is to be made.
@@ -120,6 +124,24 @@ fn found(database: &Database<MappedFile>, path: &[u8]) -> Result<Foreseen, Unusa
     Ok(Foreseen { components, turn: Turn(Some(name)) })
 }
 
+/// The number of files that the database foresees below the directory `path`. Programs make one directory often, and find
+/// that the directory is there. The caller is inside a hook.
+pub(crate) fn files_below(path: &[u8]) -> u32 {
+    let Some(settings) = settings() else { return 0 };
+    let Some(database) = current(settings) else { return 0 };
+    if let Some(known) = lock().and_then(|current| current.counted.get(path).copied()) {
+        return known;
+    }
+    let files = database.files_below(path).unwrap_or_else(|unusable| {
+        tell(settings, unusable.0);
+        0
+    });
+    if let Some(mut current) = lock().filter(|current| current.counted.len() < COUNTED_MAX) {
+        current.counted.insert(path.to_vec(), files);
+    }
+    files
+}
+
 fn current(settings: &Settings) -> Option<Arc<Database<MappedFile>>> {
     let mut current = lock()?;
     let is_due = current.checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY);
@@ -169,6 +191,7 @@ impl Current {
         match found {
             Ok((pages, version)) => {
                 self.version = Some(version);
+                self.counted.clear();
                 match Database::open(pages) {
                     Ok(database) => self.database = Some(Arc::new(database)),
                     Err(unusable) => {

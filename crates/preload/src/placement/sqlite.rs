@@ -8,6 +8,7 @@ use crate::placement::pages::Pages;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::ops::ControlFlow::{self, Break, Continue};
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const HEADER_BYTES: usize = 100;
@@ -41,11 +42,24 @@ pub(super) struct Key<'a> {
     pub(super) numbers: &'a [i64],
 }
 
-/// The part of the rows to visit.
+/// The part of the rows to visit. The rows follow each other.
 #[derive(Clone, Copy)]
 enum Wanted<'a> {
     Key(Key<'a>),
+    /// The rows whose text begins so.
+    Beginning(&'a [u8]),
     All,
+}
+
+impl Wanted<'_> {
+    /// The order of a row beside the wanted ones, which are all equal.
+    fn order(&self, record: &Record<'_>) -> Result<Ordering> {
+        match self {
+            Wanted::Key(key) => record.compare(*key),
+            Wanted::Beginning(text) => record.compare_beginning(text),
+            Wanted::All => Ok(Ordering::Equal),
+        }
+    }
 }
 
 /// An SQLite file.
@@ -107,12 +121,22 @@ impl<P: Pages> SqliteFile<P> {
         key: Key<'_>,
         take: &mut dyn FnMut(&Record<'_>) -> Result<()>,
     ) -> Result<()> {
-        self.collect(root, Wanted::Key(key), 0, take)
+        self.collect(root, Wanted::Key(key), 0, &mut |record| take(record).map(Continue)).map(drop)
+    }
+
+    /// Calls `take` for the rows of the table at `root` whose text begins with `beginning`, in their order, until `take` breaks.
+    pub(super) fn rows_beginning(
+        &self,
+        root: u32,
+        beginning: &[u8],
+        take: &mut dyn FnMut(&Record<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        self.collect(root, Wanted::Beginning(beginning), 0, take).map(drop)
     }
 
     /// Calls `take` for every row of the table at `root`, in their order.
     pub(super) fn all_rows(&self, root: u32, take: &mut dyn FnMut(&Record<'_>) -> Result<()>) -> Result<()> {
-        self.collect(root, Wanted::All, 0, take)
+        self.collect(root, Wanted::All, 0, &mut |record| take(record).map(Continue)).map(drop)
     }
 
     fn page(&self, number: u32) -> Result<Cow<'_, [u8]>> {
@@ -190,14 +214,14 @@ impl<P: Pages> SqliteFile<P> {
         Ok(())
     }
 
-    /// Takes the wanted rows below page `number`, in their order.
+    /// Takes the wanted rows below page `number`, in their order. Breaks behind the last wanted row, and where `take` does.
     fn collect(
         &self,
         number: u32,
         wanted: Wanted<'_>,
         depth: usize,
-        take: &mut dyn FnMut(&Record<'_>) -> Result<()>,
-    ) -> Result<()> {
+        take: &mut dyn FnMut(&Record<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<ControlFlow<()>> {
         if depth > DEPTH_MAX {
             return Err(DAMAGED);
         }
@@ -211,34 +235,28 @@ impl<P: Pages> SqliteFile<P> {
             INDEX_LEAF => false,
             _ => return Err(DAMAGED),
         };
-        let mut at = match wanted {
-            Wanted::Key(key) => self.first_not_before(&page, key)?,
-            Wanted::All => 0,
-        };
+        let mut at = self.first_not_before(&page, wanted)?;
         loop {
-            if children {
-                self.collect(page.child(at)?, wanted, depth + 1, take)?;
+            if children && self.collect(page.child(at)?, wanted, depth + 1, take)?.is_break() {
+                return Ok(Break(()));
             }
             if at >= page.cells {
-                return Ok(());
+                return Ok(Continue(()));
             }
             let record = self.index_record(&page, at)?;
-            if let Wanted::Key(key) = wanted {
-                if record.compare(key)? != Ordering::Equal {
-                    return Ok(());
-                }
+            if wanted.order(&record)? != Ordering::Equal || take(&record)?.is_break() {
+                return Ok(Break(()));
             }
-            take(&record)?;
             at += 1;
         }
     }
 
-    /// The first cell whose key is not less than `key`.
-    fn first_not_before(&self, page: &Page<'_>, key: Key<'_>) -> Result<usize> {
+    /// The first cell that is not before the wanted rows.
+    fn first_not_before(&self, page: &Page<'_>, wanted: Wanted<'_>) -> Result<usize> {
         let (mut low, mut high) = (0, page.cells);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.index_record(page, middle)?.compare(key)? == Ordering::Less {
+            if wanted.order(&self.index_record(page, middle)?)? == Ordering::Less {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -349,6 +367,13 @@ impl Record<'_> {
             }
         }
         Ok(order)
+    }
+
+    /// The order of the row beside those whose text begins with `beginning`.
+    fn compare_beginning(&self, beginning: &[u8]) -> Result<Ordering> {
+        let columns = self.columns(1)?;
+        let [Column::Text(text)] = columns.as_slice() else { return Err(DAMAGED) };
+        Ok(text.get(..beginning.len()).unwrap_or(text).cmp(beginning))
     }
 
     /// The first columns of the record, at most `most`.

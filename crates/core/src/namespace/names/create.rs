@@ -53,12 +53,13 @@ impl Names {
         permissions: u16,
     ) -> Step<Verdict> {
         let who = draft.who();
-        let place = self.vacancy(who, at, kind == NodeKind::Directory)?;
+        let place = self.vacancy(who, at, kind.is_directory())?;
         let parent = self.may_enter(who, place.parent, &place.name)?;
         let node = match kind {
-            NodeKind::Directory => {
+            NodeKind::Directory | NodeKind::Tree(_) => {
                 let birth = self.directory_birth(who, parent, permissions);
-                if let Some(server) = self.elsewhere(place.parent, parent, &place.name) {
+                let foreseen = kind.foreseen_creations();
+                if let Some(server) = self.elsewhere(place.parent, parent, &place.name, foreseen) {
                     return self.ask_to_make(draft, &place, server, birth);
                 }
                 birth.node
@@ -298,13 +299,19 @@ impl Names {
         birth(who, parent, node, permissions & !(SET_UID | SET_GID))
     }
 
-    /// The other server that is to hold a new directory of this name.
-    fn elsewhere(&self, ino: Ino, parent: &Inode, name: &[u8]) -> Option<weir_placement::ServerId> {
+    /// The other server that is to hold a new directory of this name, for which `foreseen` creations are expected.
+    fn elsewhere(
+        &self,
+        ino: Ino,
+        parent: &Inode,
+        name: &[u8],
+        foreseen: Option<u32>,
+    ) -> Option<weir_placement::ServerId> {
         let spread = parent.directory().is_some_and(|directory| directory.request.spread == Some(true));
         if !spread && ino != Ino::ROOT {
             return None;
         }
-        let server = self.homes.give_out(ino.0, name)?;
+        let server = self.homes.give_out(ino.0, name, foreseen)?;
         (server != self.files.server()).then_some(server)
     }
 
