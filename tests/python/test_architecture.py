@@ -45,7 +45,7 @@ ALLOWED = {
     "weir-preload": {"weir-client", *LEAVES, "weir-windows"},
     "weir-mount": {"weir-client", "weir-log", *LEAVES},
     "weir-mover": {"weir-client", *LEAVES},
-    "weir-python": {"weir-channel", "weir-simulator", "weir-windows", *LEAVES},
+    "weir-python": {"weir-channel", "weir-client", "weir-simulator", "weir-windows", *LEAVES},
     "weir-testing": {"weir-channel", "weir-fairshare", "weir-placement", "weir-wire"},
     "weir-world": {"weir-core", "weir-log", "weir-session", "weir-testing", *LEAVES},
 }
@@ -226,9 +226,10 @@ LOCK = re.compile(r"\b(Mutex|RwLock|Condvar|OnceLock|LazyLock)\b|\bfutex\b")
 PARALLEL = "crates/refactor/src/parallel.rs"
 """The one file of the leaves that starts threads; it joins them before it returns."""
 
-UNSAFE_CRATES = {"preload", "mount", "server", "refactor", "windows"}
+UNSAFE_CRATES = {"preload", "mount", "server", "refactor", "windows", "python"}
 """Crates in which `unsafe` may stand; of the server only in the memory of targets, of the codec where it
-names instructions, and of the windows where they are mapped."""
+names instructions, of the windows where they are mapped, and of the module for Python
+where it names the memory of buffers."""
 
 
 NAMESPACE_VALUES = {"change", "decision", "draft", "errno"}

@@ -37,6 +37,7 @@ TARGET = "below the folder of a target, which the server refuses unless it is it
 CALLER = "opens with the rights of the process that named the file (credential.rs)"
 KERNEL = "of the kernel, or installed with Weir"
 ADDRESS = "an address of the network, and no file"
+STORE = "a path of a store, whose servers check the rights of the credential"
 INPUT = "foreign bytes, read in the caller's own right by a decoder that believes nothing (test_foreign_input.py)"
 RIGHT = "the process has no rights but those of the user who chose the path, or the user's own credential lies there"
 
@@ -146,9 +147,19 @@ PYTHON: dict[str, dict[str, str]] = {
         "provisioning/stress/systems.py": "file_system_of",
         "simulation/sweeps/engine.py": "engine_digest",
         "simulation/topology.py": "topology_named",
+        "store/client.py": "FileSystem._mask",
         "store/mounts.py": "device_problem is_mount_point",
         "store/processes.py": "_boot _is_ending _start_ticks",
         "store/units.py": "unit_of",
+    },
+    STORE: {
+        "store/client.py": "FileSystem.mkdir FileSystem.open FileSystem.remove_tree",
+        "store/client_files.py": "_reopened",
+        "store/client_fsspec.py": (
+            "WeirFileSystem._open WeirFileSystem._with_parents WeirFileSystem.cat_file WeirFileSystem.chmod "
+            "WeirFileSystem.cp_file WeirFileSystem.makedirs WeirFileSystem.mkdir WeirFileSystem.pipe_file "
+            "WeirFileSystem.rmdir"
+        ),
     },
     ADDRESS: {
         "deployment/member.py": "_check_ports",

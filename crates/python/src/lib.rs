@@ -1,10 +1,11 @@
-//! The module `weir._core`: the pure leaves and the simulator as the command line uses them.
+//! The module `weir._core`: the pure leaves, the simulator and the client of a store as Python uses them.
 //!
 //! Each function is one call into a crate, so that Python never holds a second version of a decision.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod allocation;
 mod channel;
+mod client;
 mod description;
 mod interference;
 mod layout;
@@ -21,13 +22,15 @@ use std::sync::Arc;
 use weir_fairshare::{Algorithm, Policy, Sharing};
 use weir_wire::{Claims, Credential, Role, SiteKey};
 
-/// The module `weir._core`: the pure leaves and the simulator as Python uses them.
+/// The module `weir._core`: the pure leaves, the simulator and the client of a store as Python uses them.
 #[pymodule]
 mod _core {
     #[pymodule_export]
     use super::allocation::{allocator_names, arrange, space_factors, Allocation, Allocator};
     #[pymodule_export]
     use super::channel::SealedChannel;
+    #[pymodule_export]
+    use super::client::{StoreClient, StoreFile};
     #[pymodule_export]
     use super::description::{
         parse_fraction, parse_heartbeat, parse_rate, parse_seconds, parse_silence, parse_size,

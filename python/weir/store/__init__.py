@@ -1,7 +1,7 @@
 """A store on this machine: its life, its jobs and their windows.
 
-`up` brings a store up and returns a `Store`. Names are imported when they are asked for, so that a program that only
-reads an error or a path starts at once.
+`up` brings a store up and returns a `Store`; `connect` gives the files of a store to this process. Names are imported
+when they are asked for, so that a program that only reads an error or a path starts at once.
 """
 
 from typing import TYPE_CHECKING
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from weir.exports import exporting
 
 if TYPE_CHECKING:
+    from weir.store.client import FileSystem
+    from weir.store.client_address import connect
     from weir.store.errors import SettingsError, StoreError
     from weir.store.instance import Store, up
     from weir.store.job_table import JobTable
@@ -16,11 +18,24 @@ if TYPE_CHECKING:
     from weir.store.notices import Notice
     from weir.store.run import Run
 
-__all__ = ["JobTable", "JobWindow", "JobWindows", "Notice", "Run", "SettingsError", "Store", "StoreError", "up"]
+__all__ = [
+    "FileSystem",
+    "JobTable",
+    "JobWindow",
+    "JobWindows",
+    "Notice",
+    "Run",
+    "SettingsError",
+    "Store",
+    "StoreError",
+    "connect",
+    "up",
+]
 
 __getattr__, __dir__ = exporting(
     __name__,
     {
+        "FileSystem": "client",
         "JobTable": "job_table",
         "JobWindow": "job_windows",
         "JobWindows": "job_windows",
@@ -29,6 +44,7 @@ __getattr__, __dir__ = exporting(
         "SettingsError": "errors",
         "Store": "instance",
         "StoreError": "errors",
+        "connect": "client_address",
         "up": "instance",
     },
 )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     _File = int | IO[Any] | None
 
+    from weir.store.client import FileSystem
     from weir.store.control import Server
     from weir.store.home import Home
     from weir.store.identity import Identity
@@ -152,6 +153,19 @@ class Store:
         from weir.store.store_table import store_html
 
         return store_html(self.home, self.cluster, self.mount)
+
+    def connect(self, **options: Any) -> "FileSystem":
+        """Use the store from this process, without a mount.
+
+        Args:
+            options: Those of `weir.store.connect`, such as `job` and `nodes`.
+
+        Raises:
+            SettingsError, StoreError, OSError: As for `weir.store.connect`.
+        """
+        from weir.store.client_address import connect
+
+        return connect(self, **options)
 
     @contextlib.contextmanager
     def job(
