@@ -155,7 +155,7 @@ def test_coroutines_read_and_write(system: WeirFileSystem, folder: str) -> None:
 
     async def work() -> list[bytes]:
         await asyncio.gather(*(wrapped._pipe_file(f"{folder}/{number}", bytes([number])) for number in range(10)))
-        return await asyncio.gather(*(wrapped._cat_file(f"{folder}/{number}") for number in range(10)))
+        return list(await asyncio.gather(*(wrapped._cat_file(f"{folder}/{number}") for number in range(10))))
 
     assert asyncio.run(work()) == [bytes([number]) for number in range(10)]
 

@@ -46,7 +46,9 @@ class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
             StoreError: There is no store, or this user has no credential for it.
         """
         own = {name: options.pop(name) for name in ("credential", "transport", "timeout_seconds") if name in options}
-        claims = {name: options.pop(name) for name in ("job", "user", "group", "nodes", "priority") if name in options}
+        claims: dict[str, Any] = {
+            name: options.pop(name) for name in ("job", "user", "group", "nodes", "priority") if name in options
+        }
         super().__init__(store, auto_mkdir=auto_mkdir, **options)
         asked = {name: value for name, value in claims.items() if value is not None}
         self.files = FileSystem(find_address(store, own.pop("credential", None), asked, **own))
@@ -230,8 +232,16 @@ class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
         folder, _, last = name.rpartition("/")
         draft = f"{folder}/.{last}.{uuid4().hex}"
         opened = self._with_parents(draft, lambda: self.files.open(draft, mode, buffering))
-        opened.commit = lambda: (opened.close(), self.files.rename(draft, name, replace="x" not in mode))
-        opened.discard = lambda: (opened.close(), self.files.remove(draft))
+
+        def commit() -> None:
+            opened.close()
+            self.files.rename(draft, name, replace="x" not in mode)
+
+        def discard() -> None:
+            opened.close()
+            self.files.remove(draft)
+
+        opened.commit, opened.discard = commit, discard
         return opened
 
     def _with_parents(self, name: str, work: Any) -> Any:
