@@ -95,6 +95,19 @@ def test_directories_above_a_new_file_are_made_unless_that_is_not_wanted(
     with pytest.raises(FileNotFoundError):
         strict.pipe_file(f"{folder}/d/e", b"1")
     assert not system.exists(f"{folder}/d")
+    for call in (system.mv, system.cp_file):
+        with pytest.raises(FileNotFoundError):
+            call(f"{folder}/none", f"{folder}/e/f")
+    with pytest.raises(FileNotFoundError):
+        system.open(f"{folder}/e/f")
+    assert not system.exists(f"{folder}/e")
+
+
+def test_files_of_one_new_directory_are_made_at_once(system: WeirFileSystem, folder: str) -> None:
+    """A thread that came just after another one had made the directory took it for no reason to try again."""
+    for turn in range(20):
+        system.pipe({f"{folder}/{turn}/a/b/{number}": b"1" for number in range(8)})
+    assert len(system.find(folder)) == 160
 
 
 def test_trees_are_listed_found_and_removed(system: WeirFileSystem, folder: str) -> None:

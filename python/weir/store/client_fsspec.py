@@ -134,7 +134,7 @@ class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if self.files.is_dir(source):
             self.files.mkdir(target, parents=True, exist_ok=True)
         else:
-            self._with_parents(target, lambda: self.files.copy(source, target))
+            self._with_parents(target, lambda: self.files.copy(source, target), source)
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **options: Any) -> None:
         """Move a file or a tree: in one step, or by copies between trees of different servers.
@@ -148,7 +148,7 @@ class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if self.files.is_dir(target):
             target = f"{target.rstrip('/')}/{source.rpartition('/')[2]}"
         try:
-            self._with_parents(target, lambda: self.files.rename(source, target))
+            self._with_parents(target, lambda: self.files.rename(source, target), source)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
@@ -227,7 +227,9 @@ class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
         name = self._strip_protocol(path)
         buffering = -1 if block_size is None else block_size
         is_new = "w" in mode or "x" in mode
-        if "r" in mode or not is_new or autocommit:
+        if "r" in mode:
+            return self.files.open(name, mode, buffering)
+        if not is_new or autocommit:
             return self._with_parents(name, lambda: self.files.open(name, mode, buffering))
         folder, _, last = name.rpartition("/")
         draft = f"{folder}/.{last}.{uuid4().hex}"
@@ -244,14 +246,20 @@ class WeirFileSystem(AbstractFileSystem):  # type: ignore[misc]
         opened.commit, opened.discard = commit, discard
         return opened
 
-    def _with_parents(self, name: str, work: Any) -> Any:
-        """Do work on a name, whose directories are made where they are missing and the options ask for that."""
+    def _with_parents(self, name: str, work: Any, source: str | None = None) -> Any:
+        """Do work that makes a name, whose directories are made where the work finds none and the options ask for that.
+
+        A `source` that is missing is an error before a directory is made.
+        """
         try:
             return work()
         except FileNotFoundError:
             above = name.rpartition("/")[0]
-            if not self.auto_mkdir or not above or self.files.is_dir(above):
+            if not self.auto_mkdir or not above:
                 raise
+            if source is not None:
+                self.files.stat(source, follow_symlinks=False)
+            # Another thread may have made the directories meanwhile.
             self.files.mkdir(above, parents=True, exist_ok=True)
             return work()
 
