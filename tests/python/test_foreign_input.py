@@ -20,6 +20,7 @@ from typing import Any
 import click
 import expanding
 import foreign
+import foreign_streams
 import msgspec
 import numpy
 import past_runs
@@ -28,11 +29,9 @@ import pytest
 import simulated
 import windows as synthetic
 from lustre_messages import statistics, target
-from numpy.typing import NDArray
 from resident import IDENTITY
 from seeds import seed
-from weir import adaptive, cli
-from weir.adaptive.named import Dataset, DatasetWriter, Variable
+from weir import cli
 from weir.lustre.collector import Collector
 from weir.lustre.message import Statistics, encode
 from weir.lustre.observer import OwnLoad, Thresholds
@@ -85,39 +84,6 @@ group = "physics"
 weight = 2
 reservation = "20%"
 """
-
-
-def wave() -> NDArray[Any]:
-    rows, columns = numpy.mgrid[0:48, 0:32]
-    field: NDArray[Any] = (numpy.sin(rows / 7) * numpy.cos(columns / 9)).astype(numpy.float32)
-    return field
-
-
-def stream(folder: Path) -> None:
-    tiers = [folder / "fast", folder / "shared"]
-    adaptive.write([str(tier) for tier in tiers], [wave()] * 3, exact=True, chunk_bytes=1 << 12)
-    # A folder moves with its samples: the tiers that the stream names are relative ones then.
-    path = folder / "fast" / "stream.json"
-    path.write_text(path.read_text().replace(str(folder), str(folder.parent / "mutated")))
-
-
-def named_stream(folder: Path) -> None:
-    axes = {"y": numpy.arange(48.0), "x": numpy.arange(32.0)}
-    variables = {
-        "t": Variable(("time", "y", "x"), numpy.stack([wave()] * 3), {"units": "K", "coordinates": "place"}),
-        "time": Variable(("time",), numpy.arange(3), {"units": "days since 2001-01-01"}),
-        "place": Variable(("y",), numpy.array([f"row {number}" for number in range(48)])),
-        **{name: Variable((name,), values, {}) for name, values in axes.items()},
-    }
-    with DatasetWriter([folder / "fast"], along="time", chunk_bytes=1 << 12) as writer:
-        writer.write(Dataset(variables, {"title": "waves"}))
-    for path in (folder / "fast").rglob("*.json"):
-        path.write_text(path.read_text().replace(str(folder), str(folder.parent / "mutated")))
-
-
-def arrays(folder: Path) -> None:
-    numpy.save(folder / "array.npy", wave())
-    numpy.savez(folder / "arrays.npz", wave=wave())
 
 
 def varint(number: int) -> bytes:
@@ -421,10 +387,10 @@ def summaries(folder: Path) -> None:
 
 
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
-    "stream": (stream, 40),
-    "named-stream": (named_stream, 40),
-    "containers": (stream, 40),
-    "arrays": (arrays, 30),
+    "stream": (foreign_streams.stream, 40),
+    "named-stream": (foreign_streams.named_stream, 40),
+    "containers": (foreign_streams.stream, 40),
+    "arrays": (foreign_streams.arrays, 30),
     "traces": (trace, 100),
     "darshan": (darshan, 10),
     "recorded": (past_runs.recorded, 100),
