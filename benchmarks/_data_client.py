@@ -52,19 +52,19 @@ def load(door: str, *words: object) -> list[object]:
     return [sys.executable, PROGRAM, door, *words]
 
 
-def both_ways(store: Store, *words: object) -> tuple[Result, Result]:
-    """The load on `/file` by `weir://`, and on the same file by a program of `weir run`."""
+def both_ways(store: Store, turn: int, *words: object) -> tuple[Result, Result]:
+    """The load on `/file` by `weir://`, and on the same file by a program of `weir run`; they begin in turn."""
     verb, *rest = words
-    (client,) = together([load("weir", verb, "/file", *rest)])
-    (run,) = together([store.run(load("paths", verb, store.mount / "file", *rest))])
-    return client, run
+    ways = (load("weir", verb, "/file", *rest), store.run(load("paths", verb, store.mount / "file", *rest)))
+    results = {way: together([ways[way]])[0] for way in ((0, 1), (1, 0))[turn % 2]}
+    return results[0], results[1]
 
 
 def blocks(store: Store, rounds: int, count: int) -> dict[str, float | int | None]:
     """Blocks of 1 MiB, one after the other."""
     figures: dict[str, float | int | None] = {}
     for verb in ("write", "read"):
-        pairs = [both_ways(store, verb, count) for _ in range(rounds)]
+        pairs = [both_ways(store, turn, verb, count) for turn in range(rounds)]
         rate, beside = (statistics.median(one.rate for one in ways) for ways in zip(*pairs, strict=True))
         ratio = statistics.median(client.rate / run.rate for client, run in pairs)
         announce(f"1 MiB {verb}", f"{rate:.0f} MiB/s", f"weir run {beside:.0f} MiB/s", ratio)
@@ -75,7 +75,7 @@ def blocks(store: Store, rounds: int, count: int) -> dict[str, float | int | Non
 def small_reads(store: Store, rounds: int, seconds: float) -> dict[str, float | int | None]:
     """4 KiB at random places of one file, one process."""
     (store.mount / "file").write_bytes(os.urandom(RANDOM_FILE_BYTES))
-    pairs = [both_ways(store, "random", RANDOM_FILE_BYTES, seconds) for _ in range(rounds)]
+    pairs = [both_ways(store, turn, "random", RANDOM_FILE_BYTES, seconds) for turn in range(rounds)]
     rate, beside = (statistics.median(one.rate for one in ways) for ways in zip(*pairs, strict=True))
     ratio = statistics.median(client.rate / run.rate for client, run in pairs)
     announce("4 KiB read", f"{rate:.0f} a second", f"weir run {beside:.0f} a second", ratio)
