@@ -289,7 +289,7 @@ def homes(directory: Path) -> dict[str, float]:
             policy="size-fair", servers=HOMES, metadata_time="5ms", lambda_milliseconds=LAMBDA_MILLISECONDS
         ) as store:
             trees = [f"{PREFIX}/{way}-{number}" for number in range(8 * HOMES)]
-            # What is expected of a tree is forgotten in each pause, and between idle homes the hash decides.
+            # Servers forget in each pause the demand that they expect of a tree: the hash decides between idle homes.
             _make(store, sys.executable, "-c", _MAKE_TREES, pause, *trees)
             of_job = {"four": trees[::2], "one": trees[1::2]}
             makers = [_job("makers", [load, "create", tree, FILES_OF_TREE]) for tree in trees]

@@ -192,7 +192,7 @@ def _refuse_names(place: Place) -> None:
         described = json.loads(place.read(NAMES))
         names = [str(each["name"]) for each in described["variables"] if each["kind"] == "stream"]
     except Exception:
-        # What is there is no description: there is no stream.
+        # The object is no description of names, so there is no stream.
         return
     raise AdaptiveError(
         f"the stream on tier {place.tier.url} is of named variables, and not of one array",

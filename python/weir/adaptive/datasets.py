@@ -17,8 +17,7 @@ VARIABLE = "weir_variable"
 """Attribute of a group that holds a variable: its dimensions, its attributes and its meaning, as JSON."""
 ATTRIBUTE = "weir_refactored"
 """Attribute of a group that holds a container; its value is the container's version."""
-HEADER = "header"
-"""Name of the dataset with the header of the container."""
+_HEADER = "header"
 
 
 def datasets_of(container: bytes) -> tuple[dict[str, bytes], dict[str, Any]]:
@@ -41,7 +40,7 @@ def datasets_of(container: bytes) -> tuple[dict[str, bytes], dict[str, Any]]:
         raise ValueError(
             f"the container has {header.total_bytes} bytes, but {len(container)} are given: store it whole"
         )
-    datasets = {HEADER: container[: header.header_bytes]}
+    datasets = {_HEADER: container[: header.header_bytes]}
     for number, (offset, length, _, _) in enumerate(header.chunks):
         datasets[_chunk_name(number)] = container[offset : offset + length]
     shape = list(header.shape)
@@ -74,7 +73,7 @@ def restored_from(
     if chunks is not None and chunks < 0:
         raise ValueError(f"{chunks} chunks cannot be read; give 0 or more, or None for all")
     there = set(names)
-    head = read(HEADER)
+    head = read(_HEADER)
     parts, gone = [(0, head)], []
     for number, (offset, _, _, _) in enumerate(_core.Refactored(head).chunks[:chunks]):
         name = _chunk_name(number)
@@ -114,6 +113,25 @@ def container_of(variable: Variable, *, tolerance: float | None, **options: Any)
         "dims": list(variable.dims), "attributes": to_json(variable.attributes), "meaning": meaning.to_document()
     }  # fmt: skip
     return container, json.dumps(described)
+
+
+def variable_in(group: Any, container: Restored) -> Variable:
+    """Bring the restored container of a group back into the variable that the group holds.
+
+    Args:
+        group: A group of h5py or of Zarr.
+
+    Returns:
+        The variable, as by `variable_of`.
+
+    Raises:
+        ValueError: The group holds no variable, or its description is damaged.
+    """
+    from weir import _core
+
+    if VARIABLE not in group.attrs:
+        raise ValueError(f"{group.name} holds an array without names: load it as one")
+    return variable_of(group.attrs[VARIABLE], container, _core.Refactored(group[_HEADER][:].tobytes()))
 
 
 def variable_of(described: str, container: Restored, header: "_core.Refactored") -> Variable:

@@ -29,7 +29,7 @@ DEFAULTS = {
     "f4": 9.969209968386869e36,
     "f8": 9.969209968386869e36,
 }
-"""What netCDF fills variables with that state no fill value, by type (`NC_FILL_*` of netcdf.h); bytes have none."""
+"""Fill values of netCDF for variables that state none, by type (`NC_FILL_*` of netcdf.h); bytes have none."""
 
 
 def parse_fill(text: str) -> float:

@@ -47,7 +47,7 @@ class Coded:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What the arrays of a stream, or of a container, mean.
+    """Meaning of the arrays of a stream, or of a container.
 
     Attributes:
         form: Type and shape of the values in the file, and the form in which they are stored.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weir.adaptive.array import Restored
-from weir.adaptive.datasets import ATTRIBUTE, HEADER, VARIABLE, container_of, datasets_of, restored_from, variable_of
+from weir.adaptive.datasets import ATTRIBUTE, VARIABLE, container_of, datasets_of, restored_from, variable_in
 from weir.adaptive.named.dataset import Variable
 
 
@@ -93,9 +93,4 @@ def load_variable(parent: Any, name: str, *, chunks: int | None = None) -> Varia
         KeyError: There is no such group.
         ValueError: The group holds no variable.
     """
-    restored, group = load(parent, name, chunks=chunks), parent[name]
-    if VARIABLE not in group.attrs:
-        raise ValueError(f"{group.name} holds an array without names: load it as one")
-    from weir import _core
-
-    return variable_of(group.attrs[VARIABLE], restored, _core.Refactored(group[HEADER][:].tobytes()))
+    return variable_in(parent[name], load(parent, name, chunks=chunks))

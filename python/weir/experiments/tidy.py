@@ -28,7 +28,7 @@ class Observation:
     """One figure of an experiment."""
 
     parameters: Mapping[str, Parameter]
-    """What the figure depends on, by name."""
+    """The parameters on which the figure depends, by name."""
     figure: str
     """Name of the figure."""
     value: float

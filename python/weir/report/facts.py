@@ -1,4 +1,4 @@
-"""What may be known of a job's I/O. Each source knows a part; what it does not know is None, empty, or 0 of 0."""
+"""Facts about a job's I/O. Each source knows a part of them; the other parts are None, empty, or 0 of 0."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -36,7 +36,7 @@ class Accesses:
     alignable: int = 0
     """Reads and writes whose offset is known."""
     unaligned: int = 0
-    """Those of them that begin at no multiple of a block."""
+    """Accesses with a known place that begin at no multiple of a block."""
     metadata: int = 0
     """Calls that move no bytes and that some storage hears of."""
     metadata_seconds: float = 0.0
@@ -113,7 +113,7 @@ class SlowTarget:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What a policy owed a job, and what the job received."""
+    """The shares and times that a policy owed a job, and those that the job received."""
 
     policy: str | None
     share_owed: float | None

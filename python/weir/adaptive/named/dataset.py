@@ -95,13 +95,13 @@ class Dataset:
     def coordinates(self) -> frozenset[str]:
         """Names of the variables that describe the cells of others."""
         named = {name for name, variable in self.variables.items() if name in variable.dims}
-        for variable in self.variables.values():
+        for name, variable in self.variables.items():
             for attribute, value in variable.attributes.items():
                 is_mesh = any(part in attribute for part in _MESH) or "cf_role" in variable.attributes
                 if isinstance(value, str) and (attribute in _LISTS or is_mesh):
                     named.update(word.rstrip(":") for word in value.split())
             if "cf_role" in variable.attributes or "grid_mapping_name" in variable.attributes:
-                named.update(name for name, each in self.variables.items() if each is variable)
+                named.add(name)
         return frozenset(named & self.variables.keys())
 
     def with_coordinates(self, names: Iterable[str]) -> "Dataset":

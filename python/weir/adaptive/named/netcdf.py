@@ -40,7 +40,6 @@ def write(file: BinaryIO, dataset: Dataset) -> None:
     with h5netcdf.File(content, "w") as written:
         for dim, length in Dataset(variables).sizes.items():
             written.dimensions[dim] = None if dim in dataset.unlimited else length
-        for dim, length in Dataset(variables).sizes.items():
             if dim in dataset.unlimited:
                 written.resize_dimension(dim, length)
         for name, each in variables.items():

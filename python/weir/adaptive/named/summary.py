@@ -1,4 +1,4 @@
-"""What a stream of named variables holds, without restoring any array."""
+"""The contents of a stream of named variables, without restoring any array."""
 
 from dataclasses import dataclass
 
