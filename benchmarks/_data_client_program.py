@@ -98,7 +98,12 @@ def small_files(door: str, folder: str, files: str, worker: str, workers: str, e
     return len(names), since
 
 
-LOADS = {"write": write, "read": read, "random": random_reads, "files": small_files}
+LOADS: dict[str, Callable[..., tuple[int, float]]] = {
+    "write": write,
+    "read": read,
+    "random": random_reads,
+    "files": small_files,
+}
 
 if __name__ == "__main__":
     operations, started = LOADS[sys.argv[2]](sys.argv[1], *sys.argv[3:])

@@ -1,6 +1,6 @@
 //! The records of a connection over whatever moves its bytes.
 
-use crate::limits::{CONTENT_BYTES, LENGTH_BYTES, RECORDS_AT_ONCE, RECORD_BYTES, SMALL_PULL_BYTES};
+use crate::limits::{CONTENT_BYTES, HEAD_BYTES, RECORDS_AT_ONCE, RECORD_BYTES, SMALL_PULL_BYTES};
 use crate::seal::grow;
 use crate::{ChannelError, Seal};
 use std::io::{IoSlice, IoSliceMut};
@@ -34,6 +34,8 @@ pub struct Channel {
     /// The buffer of bytes that came, and those in it that are not opened yet.
     received: Vec<u8>,
     sealed: Range<usize>,
+    /// The length of the record that they begin with, once it is known.
+    expected: Option<usize>,
     /// The buffer of the last record's content, and the part of it that is not taken yet.
     opened: Vec<u8>,
     content: Range<usize>,
@@ -50,6 +52,7 @@ impl Channel {
             content_bytes: 0,
             received: early.to_vec(),
             sealed: 0..early.len(),
+            expected: None,
             opened: Vec::new(),
             content: 0..0,
         }
@@ -190,22 +193,23 @@ impl Channel {
 
     /// Opens the next record if all of it is there.
     fn open_next(&mut self) -> Result<bool, ChannelError> {
-        let Some(record) = self.next_record()? else { return Ok(false) };
-        self.sealed.start = record.end;
-        self.content = 0..self.seal.open(&self.received[record], &mut self.opened)?;
+        let Some(length) = self.next_length()? else { return Ok(false) };
+        let waiting = &self.received[self.sealed.clone()];
+        let Some(record) = waiting.get(..length) else { return Ok(false) };
+        self.content = 0..self.seal.open(record, &mut self.opened)?;
+        self.sealed.start += length;
+        self.expected = None;
         Ok(true)
     }
 
-    fn next_record(&self) -> Result<Option<Range<usize>>, ChannelError> {
+    /// The length of the record that the waiting bytes begin with, none while too few of them are there.
+    fn next_length(&mut self) -> Result<Option<usize>, ChannelError> {
         let waiting = &self.received[self.sealed.clone()];
-        let Some(length) = waiting.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
-        let length = usize::from(u16::from_le_bytes(*length));
-        // A record without content would let its sender keep the receiver busy for nothing.
-        if length <= crate::limits::TAG_BYTES {
-            return Err(ChannelError::Altered);
+        if let (None, Some(head)) = (self.expected, waiting.first_chunk::<HEAD_BYTES>()) {
+            self.expected = Some(self.seal.open_length(head)?);
+            self.sealed.start += HEAD_BYTES;
         }
-        let begin = self.sealed.start + LENGTH_BYTES;
-        Ok((waiting.len() >= LENGTH_BYTES + length).then_some(begin..begin + length))
+        Ok(self.expected)
     }
 
     /// Pulls bytes of the record that is under way, and little more than its reader wants.
@@ -217,10 +221,8 @@ impl Channel {
         self.received.copy_within(self.sealed.clone(), 0);
         let have = self.sealed.len();
         self.sealed = 0..have;
-        let record = self.received[..have].first_chunk::<LENGTH_BYTES>();
-        let record = record.map_or(0, |length| LENGTH_BYTES + usize::from(u16::from_le_bytes(*length)));
-        let readable = wanted.clamp(SMALL_PULL_BYTES, RECORDS_AT_ONCE * (LENGTH_BYTES + RECORD_BYTES));
-        let room = record.max(readable);
+        let readable = wanted.clamp(SMALL_PULL_BYTES, RECORDS_AT_ONCE * (HEAD_BYTES + RECORD_BYTES));
+        let room = self.expected.unwrap_or(0).max(readable);
         grow(&mut self.received, room);
         let pulled = pull(&mut self.received[have..room]);
         self.sealed.end += pulled.as_ref().copied().unwrap_or(0);

@@ -10,7 +10,7 @@ use weir_placement::ServerId;
 use weir_wire::{decode_body, encode_body, ChannelKey, Claims, Credential, SiteKey};
 
 /// The first bytes of both sides: neither a frame of the protocol nor HTTP begins so. The last byte is the version.
-pub const MAGIC: [u8; 6] = *b"WeirS\x01";
+pub const MAGIC: [u8; 6] = *b"WeirS\x02";
 /// Bytes of an ephemeral public key and a tag: a message of Noise without content.
 const MESSAGE_BYTES: usize = 48;
 /// Bytes of the server's answer.

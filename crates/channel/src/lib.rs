@@ -2,7 +2,8 @@
 //!
 //! A client begins with one *flight*: the server that it means, its claims, and the first message of a Noise handshake (pattern
 //! NNpsk0) whose key is derived from the tag of its credential. The server's answer is the second message. From then on both sides
-//! send [records](limits): 2 bytes of length, then bytes that are encrypted and authenticated under keys of this connection alone.
+//! send [records](limits): a length, then bytes, each encrypted and authenticated under keys of this connection alone, so that an
+//! altered bit is noticed once the few bytes of its length or its record are there.
 //! The server's number and the claims are part of the handshake, so a handshake that was passed on to another server, or whose claims
 //! were altered, does not end. A flight that somebody sends once more opens nothing, because nobody else has its ephemeral key.
 //!

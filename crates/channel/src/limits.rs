@@ -4,8 +4,11 @@
 pub const RECORD_BYTES: usize = 65_535;
 /// Bytes that authenticate a record.
 pub const TAG_BYTES: usize = 16;
-/// Bytes of the length before a record.
+/// Bytes of a length.
 pub const LENGTH_BYTES: usize = 2;
+/// Bytes before a record: its length, sealed as a message of its own. A length in the clear could be altered, and its receiver would
+/// wait for bytes that never come.
+pub const HEAD_BYTES: usize = LENGTH_BYTES + TAG_BYTES;
 /// Most bytes that one record carries.
 pub const CONTENT_BYTES: usize = RECORD_BYTES - TAG_BYTES;
 /// Longest claims in a flight: three names of 128 bytes and 256 groups of five bytes fit twice.

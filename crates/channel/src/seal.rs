@@ -1,6 +1,6 @@
 //! The two ciphers of one connection: each record is sealed and opened in its turn.
 
-use crate::limits::{CONTENT_BYTES, LENGTH_BYTES, RECORD_BYTES, TAG_BYTES};
+use crate::limits::{CONTENT_BYTES, HEAD_BYTES, RECORD_BYTES, TAG_BYTES};
 use crate::ChannelError;
 use std::fmt;
 use weir_wire::ChannelBinding;
@@ -24,11 +24,11 @@ impl Seal {
         &self.binding
     }
 
-    /// Puts the sealed record, with its length, that carries `content` (at most [`CONTENT_BYTES`]) into `records` from byte `begin`
+    /// Puts the sealed record, with its sealed length, that carries `content` (at most [`CONTENT_BYTES`]) into `records` from byte `begin`
     /// on; the buffer grows where it is too short. Returns the end of the record in the buffer.
     ///
     /// # Errors
-    /// [`ChannelError::Altered`] where a connection has sent all the records that its key allows (2^64 - 1).
+    /// [`ChannelError::Altered`] where a connection has sent all the messages that its key allows (2^64 - 1).
     pub fn seal(
         &mut self,
         content: &[u8],
@@ -37,12 +37,25 @@ impl Seal {
     ) -> Result<usize, ChannelError> {
         debug_assert!(content.len() <= CONTENT_BYTES);
         let sealed_bytes = content.len() + TAG_BYTES;
-        let end = begin + LENGTH_BYTES + sealed_bytes;
+        let end = begin + HEAD_BYTES + sealed_bytes;
         grow(records, end);
-        let record = &mut records[begin..end];
-        record[..LENGTH_BYTES].copy_from_slice(&(sealed_bytes as u16).to_le_bytes());
-        let written = self.transport.write_message(content, &mut record[LENGTH_BYTES..]);
+        let (head, record) = records[begin..end].split_at_mut(HEAD_BYTES);
+        let length = (sealed_bytes as u16).to_le_bytes();
+        let written = self.transport.write_message(&length, head);
+        let written = written.and_then(|_| self.transport.write_message(content, record));
         written.map(|_| end).map_err(|_| ChannelError::Altered)
+    }
+
+    /// The length of the next record, from the bytes before it.
+    ///
+    /// # Errors
+    /// [`ChannelError::Altered`] where they are not the next ones of the other side, or say that the record carries nothing: its
+    /// sender would keep the receiver busy for nothing.
+    pub fn open_length(&mut self, head: &[u8; HEAD_BYTES]) -> Result<usize, ChannelError> {
+        let mut length = [0; HEAD_BYTES];
+        self.transport.read_message(head, &mut length).map_err(|_| ChannelError::Altered)?;
+        let length = u16::from_le_bytes([length[0], length[1]]).into();
+        Some(length).filter(|length| *length > TAG_BYTES).ok_or(ChannelError::Altered)
     }
 
     /// Puts the bytes that a record without its length carries at the front of `content`, which grows where it is too short. Returns
