@@ -21,7 +21,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDES = sorted(path.name for path in (ROOT / "docs/guides").glob("*.md"))
-PAGES = ("README.md", "docs/quick-start.md", *(f"docs/guides/{name}" for name in GUIDES))
+EXTENSIONS = sorted(path.name for path in (ROOT / "docs/extend").glob("*.md"))
+PAGES = (
+    *("README.md", "docs/quick-start.md"),
+    *(f"docs/guides/{name}" for name in GUIDES),
+    *(f"docs/extend/{name}" for name in EXTENSIONS),
+)
 """The pages whose commands are run."""
 ELSEWHERE = {
     "make demo": "it takes minutes; benchmarks/_operate_first_hour.py runs it",

@@ -196,6 +196,7 @@ BOMBS = {
 PLAIN = {
     "stream": "the container's segments have bounds by their array, and its own fuzzer",
     "containers": "the same",
+    "own-containers": "the marks of missing cells are unpacked to the size of the array at most",
     "traces": "records are not packed",
     "database": "pages of SQLite are not packed",
     "recorded": "text, and pages of SQLite",

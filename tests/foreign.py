@@ -15,9 +15,11 @@ import shutil
 import sys
 import threading
 import traceback
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from weir.tracing.totals import TotalsReader
 
@@ -115,6 +117,51 @@ def _named_stream(folder: Path) -> None:
         for name in reader.names:
             with refused(AdaptiveError):
                 reader.values(name)
+
+
+class Halves:
+    """A codec of one's own: the upper and the lower bytes of floats."""
+
+    def encode(self, values: Any, tolerance: float | None) -> list[bytes]:
+        halves = values.view("u2").reshape(-1, 2)
+        return [halves[:, 1].tobytes(), halves[:, 0].tobytes()]
+
+    def decode(self, parts: Any, shape: Any, dtype: Any) -> Any:
+        import numpy
+
+        raw = numpy.frombuffer(parts[0], "u2").astype("u4") << 16
+        if len(parts) > 1:
+            raw |= numpy.frombuffer(parts[1], "u2")
+        return raw.view(dtype).reshape(shape)
+
+
+def own_containers(folder: Path) -> None:
+    """Write a container of a codec of one's own, in which a cell is missing."""
+    import numpy
+    from weir.adaptive.own_codec import refactor
+    from weir.plugins import CODEC, Plugin
+
+    values = numpy.sin(numpy.arange(48 * 32, dtype="f4")).reshape(48, 32)
+    values[3, 4] = numpy.nan
+    plugin = Plugin(CODEC, "halves", "foreign:Halves", given=Halves)
+    (folder / "container").write_bytes(refactor(values, plugin, tolerance=None, exact=True, fill=None))
+
+
+def _own_containers(folder: Path) -> None:
+    from weir.adaptive import own_codec
+    from weir.adaptive.array import restore
+    from weir.plugins import CODEC, Plugin, PluginError
+
+    own_codec.choose(Plugin(CODEC, "halves", "foreign:Halves", given=Halves))
+    for path in folder.iterdir():
+        data = path.read_bytes()
+        # A checksum keeps out what was damaged by chance, and not what was written so.
+        length = int.from_bytes(data[8:12], "little")
+        sealed = data[:12] + zlib.crc32(data[16 : 16 + length]).to_bytes(4, "little") + data[16:]
+        for container in (data, sealed):
+            with refused(ValueError, PluginError):
+                restored = restore(container)
+                assert restored.rmse >= 0 and restored.max_error >= 0
 
 
 def _arrays(folder: Path) -> None:
@@ -481,6 +528,7 @@ DECODERS = {
     "containers": Decoder(_stream, files="*/*.weir"),
     "arrays": Decoder(_arrays),
     "backup": Decoder(_backup),
+    "own-containers": Decoder(_own_containers),
     "traces": Decoder(_trace),
     "darshan": Decoder(_darshan),
     "recorded": Decoder(_recorded, files="**/*"),

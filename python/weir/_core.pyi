@@ -255,6 +255,9 @@ def simulate(
     scenario: str,
     steps: dict[str, Any] | None = None,
     progress: Callable[[float, int, int, int], object] | None = None,
+    *,
+    chooser: Any = None,
+    allocator: Any = None,
 ) -> str: ...
 def step_columns() -> list[tuple[str, str]]: ...
 def step_kinds() -> list[str]: ...

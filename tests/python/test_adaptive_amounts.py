@@ -233,7 +233,7 @@ def test_a_policy_has_a_name_that_is_known() -> None:
 
 
 def test_a_forecaster_has_a_name_that_is_known() -> None:
-    with pytest.raises(AdaptiveError, match="memory://x: no forecaster is called `oracle`"):
+    with pytest.raises(AdaptiveError, match="memory://x: unknown forecaster `oracle`"):
         Tier("memory://x", forecaster="oracle")
     with pytest.raises(AdaptiveError, match="memory://x"):
         Planner(Tier("memory://x", period_seconds=-1.0), Fixed.BEST_EFFORT, warm_up_steps=0)

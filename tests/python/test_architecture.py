@@ -47,6 +47,7 @@ ALLOWED = {
     "weir-mover": {"weir-client", *LEAVES},
     "weir-python": {"weir-channel", "weir-client", "weir-simulator", "weir-windows", *LEAVES},
     "weir-testing": {"weir-channel", "weir-fairshare", "weir-placement", "weir-wire"},
+    "weir-stride": {"weir-fairshare"},
     "weir-world": {"weir-core", "weir-log", "weir-session", "weir-testing", *LEAVES},
 }
 """Which crates of this workspace each one may depend on."""
@@ -57,8 +58,9 @@ SUPPORTS = "weir-testing"
 WORLD = "weir-world"
 """The world is a test as a whole: nothing depends on it."""
 
-TEST_ONLY = {"weir-device": {"weir-placement"}}
-"""The crates that only tests may use beside the supports: all decisions of a store beside a device."""
+TEST_ONLY = {"weir-device": {"weir-placement"}, "weir-stride": {"weir-simulator"}}
+"""The crates that only tests may use beside the supports: all decisions of a store beside a device, and the simulator
+beside an example of a scheduler."""
 
 PACKAGES = {
     "cli": {
@@ -81,6 +83,7 @@ PACKAGES = {
         "store",
         "native",
         "distribution",
+        "plugins",
         "ways",
         "errors",
         "plain_text",
@@ -136,6 +139,7 @@ PACKAGES = {
         "lustre",
         "tracing",
         "store",
+        "plugins",
         "ways",
         "errors",
         "plain_text",
@@ -146,6 +150,7 @@ PACKAGES = {
         "placement",
         "tracing",
         "store",
+        "plugins",
         "distribution",
         "ways",
         "errors",
@@ -155,13 +160,14 @@ PACKAGES = {
     },
     "deployment": {"store", "distribution", "ways", "errors"},
     "experiments": {"adaptive", "prediction", "store", "native", "distribution", "ways", "errors", "csv_table"},
-    "adaptive": {"prediction", "store", "distribution", "errors", "amounts", "html_table"},
-    "placement": {"lustre", "tracing", "store", "ways", "errors", "amounts"},
+    "adaptive": {"prediction", "store", "plugins", "distribution", "errors", "amounts", "html_table"},
+    "placement": {"lustre", "tracing", "store", "plugins", "ways", "errors", "amounts"},
     "lustre": {"errors"},
     "store": {"native", "ways", "errors", "amounts", "exports", "html_table"},
-    "prediction": {"tracing", "errors"},
+    "prediction": {"tracing", "plugins", "errors"},
     "tracing": {"distribution", "ways", "errors", "csv_table"},
     "native": {"errors"},
+    "plugins": {"errors"},
     "distribution": set[str](),
     "ways": {"errors"},
     "errors": set[str](),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from waits import PATIENCE_SECONDS
+from weir.plugins import PluginError
 from weir.prediction.bandwidth import NAMES, Background, Forecast, Forecaster, NothingObservedError, Outlook, make
 from weir.prediction.bandwidth.inverse import inverse_of
 
@@ -99,7 +100,6 @@ def test_steps_come_in_their_order(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "oracle"}, "there is no forecaster 'oracle'; there are last-value, mean"),
         ({"window": 3}, "window of 3 steps"),
         ({"threshold": 2.0}, "threshold 2.0"),
         ({"coverage": 1.0}, "coverage 1.0"),
@@ -109,6 +109,11 @@ def test_steps_come_in_their_order(name: str) -> None:
 def test_options_out_of_range_are_refused(options: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(**options)  # type: ignore[arg-type]
+
+
+def test_a_forecaster_that_there_is_not_is_refused() -> None:
+    with pytest.raises(PluginError, match="unknown forecaster `oracle`: expected one of last-value, mean"):
+        make("oracle")
 
 
 def test_simple_methods_say_what_their_names_say() -> None:

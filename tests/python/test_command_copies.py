@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from weir.experiments import figures
 from weir.guard import bounds
 from weir.interference import estimators, kernels, plan, slowdowns
+from weir.plugins import KINDS
 from weir.provisioning.deployments import Policy
 from weir.provisioning.emit import targets
 from weir.provisioning.jobs.wishes import SystemKind
@@ -20,11 +22,13 @@ from weir.provisioning.stress import systems
 MODEL = Path(__file__).parents[2] / "crates/interference/src/model.rs"
 
 COPIES: dict[str, Callable[[], object]] = {
+    "bench._SCHEDULERS": lambda: figures.SCHEDULERS,
     "guard._KINDS": lambda: bounds.KINDS,
     "interference._BINS_MAX": lambda: bound_of_rust("BINS_MAX"),
     "interference.ESTIMATORS": lambda: tuple(estimators.estimators((2.0,))),
     "job._POLICIES": lambda: get_args(Policy),
     "plan_emit._SYSTEMS": lambda: targets.TARGETS,
+    "plugins.KINDS": lambda: tuple(KINDS),
     "plan_factors._PROCESSES_MAX": lambda: runs.PROCESSES_MAX,
     "plan_products._POLICIES": lambda: get_args(Policy),
     "plan_products._SYSTEMS": lambda: get_args(SystemKind),

@@ -391,6 +391,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "named-stream": (foreign_streams.named_stream, 40),
     "containers": (foreign_streams.stream, 40),
     "arrays": (foreign_streams.arrays, 30),
+    "own-containers": (foreign.own_containers, 330),
     "traces": (trace, 100),
     "darshan": (darshan, 10),
     "recorded": (past_runs.recorded, 100),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from past_runs import File, run_of
 from waits import PATIENCE_SECONDS
+from weir.plugins import PluginError
 from weir.prediction.accuracy import accuracy
 from weir.prediction.context import NextRun
 from weir.prediction.creations import MODELS, predict
@@ -247,7 +248,7 @@ def test_the_best_on_the_last_run_predicts() -> None:
     assert prediction.model == "regression" and prediction.hold_out["regression"].fraction == 1.0
     assert prediction.hold_out["last-run"].fraction < 1.0
     assert set(prediction.hold_out) == set(MODELS)
-    with pytest.raises(ValueError, match="no model is called"):
+    with pytest.raises(PluginError, match="unknown forecaster `oracle`: expected one of regression"):
         predict(growing, NextRun("app", (), 4), model="oracle")
 
 

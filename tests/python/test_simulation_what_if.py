@@ -145,7 +145,7 @@ def test_targets_come_to_and_go_from_servers_evenly() -> None:
     [
         (alternatives.another_policy, "nonsense", "nonsense"),
         (alternatives.another_policy, "size-fair by nonsense", "nonsense"),
-        (alternatives.another_allocator, "nonsense", "there is no allocator nonsense"),
+        (alternatives.another_allocator, "nonsense", "unknown allocator `nonsense`"),
         (alternatives.another_layout, "-c many", "layout -c many"),
         (alternatives.another_number_of_targets, 0, "0 targets hold nothing"),
         (alternatives.a_dying_server, "1", "is no server and moment"),

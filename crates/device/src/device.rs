@@ -6,8 +6,8 @@ use crate::usage::Usage;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use weir_fairshare::{
-    replace_sharing, scheduler, CostModel, DeviceSpeed, Direction, Dispatch, JobAttributes, JobId, JobShare,
-    Nanos, Portions, Scheduler, Settings, Sharing, Token, TransferSpeed,
+    replace_sharing, scheduler, scheduler_by, Chooser, CostModel, DeviceSpeed, Direction, Dispatch,
+    JobAttributes, JobId, JobShare, Nanos, Portions, Scheduler, Settings, Sharing, Token, TransferSpeed,
 };
 
 /// Requests in service at once on a device that is not emulated. Few, so that the policy decides late:
@@ -64,15 +64,17 @@ impl Device {
     /// A device under a policy; with a `speed` it is emulated. Dice, where the scheduler has some, start at
     /// `seed`.
     pub fn new(sharing: &Sharing, speed: Option<DeviceSpeed>, seed: u64) -> Device {
-        // A connection holds few requests and their number is limited, so the queue's own bounds only guard against bugs.
-        let settings = Settings {
-            queued_max_per_job: usize::MAX,
-            queued_max_total: usize::MAX,
-            seed,
-            ..Settings::default()
-        };
+        Device::with(scheduler(sharing, settings(seed)), speed)
+    }
+
+    /// A device whose requests `chooser` orders; the policy tells it what jobs are owed.
+    pub fn chosen_by(chooser: Box<dyn Chooser>, sharing: &Sharing, speed: Option<DeviceSpeed>) -> Device {
+        Device::with(scheduler_by(chooser, sharing, settings(0)), speed)
+    }
+
+    fn with(scheduler: Box<dyn Scheduler>, speed: Option<DeviceSpeed>) -> Device {
         Device {
-            scheduler: Some(scheduler(sharing, settings)),
+            scheduler: Some(scheduler),
             usage: Usage::default(),
             model: model(speed),
             rates: Rates::default(),
@@ -344,6 +346,11 @@ impl Device {
     pub fn served(&self) -> u64 {
         self.served
     }
+}
+
+/// A connection holds few requests and their number is limited, so the queue's own bounds only guard against bugs.
+fn settings(seed: u64) -> Settings {
+    Settings { queued_max_per_job: usize::MAX, queued_max_total: usize::MAX, seed, ..Settings::default() }
 }
 
 fn model(speed: Option<DeviceSpeed>) -> CostModel {

@@ -25,8 +25,8 @@ pub use entitlement::{parse_fraction, Entitlement, EntitlementError, Entitlement
 pub use job::{GroupId, JobAttributes, JobId, JobName, Priority, Token, UserId};
 pub use policy::{Level, Policy, PolicyError};
 pub use schedulers::{
-    replace_sharing, scheduler, Dispatch, JobShare, JobTable, Portions, Refusal, Scheduler, Settings,
-    REQUEST_COST_MAX,
+    replace_sharing, scheduler, scheduler_by, Choice, Chooser, Dispatch, JobShare, JobTable, Portions,
+    Refusal, Scheduler, Settings, Waiting, REQUEST_COST_MAX,
 };
 pub use sharing::{Algorithm, Sharing, SharingError};
 pub use store::{device_number, StoreDevice, StoreDivision, StoreUses, METADATA_DEVICE};

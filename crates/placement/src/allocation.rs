@@ -30,6 +30,7 @@ pub use random::Random;
 pub use statistics::{busy_factors, health, queue_excess, space_factors, ServerStatistics, TargetStatistics};
 pub use view::{ServerState, TargetState, View};
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -86,6 +87,28 @@ impl Allocation {
         self.bound.map(|bound| if bound > 0.0 { self.cost / bound } else { 1.0 })
     }
 
+    /// The allocation of an algorithm of one's own: indices into the view of the targets of each demand, in stripe order.
+    ///
+    /// # Errors
+    /// [`AllocationError::Misplaced`] where a demand has another number of targets than stripes, a target twice, or one that is
+    /// not used.
+    pub fn of(view: &View, demands: &[Demand], targets: &[Vec<u32>]) -> Result<Allocation, AllocationError> {
+        check_demands(view, demands)?;
+        let misplaced = |demand: usize| AllocationError::Misplaced { demand };
+        if targets.len() != demands.len() {
+            return Err(misplaced(targets.len().min(demands.len())));
+        }
+        for (demand, (own, wanted)) in targets.iter().zip(demands).enumerate() {
+            let fits =
+                |&target: &u32| (target as usize) < view.targets().len() && view.is_used(target as usize);
+            let distinct: HashSet<u32> = own.iter().copied().filter(fits).collect();
+            if own.len() != usize::from(wanted.stripes) || distinct.len() != own.len() {
+                return Err(misplaced(demand));
+            }
+        }
+        Ok(Allocation::new(view, demands, targets.concat()))
+    }
+
     /// The cost of `targets`, the stripes of all demands, on `view`.
     fn new(view: &View, demands: &[Demand], targets: Vec<u32>) -> Allocation {
         let mut ends = Vec::with_capacity(demands.len());
@@ -119,7 +142,7 @@ fn cost_of(view: &View, loads_bytes: &[f64], server_loads_bytes: &[f64]) -> f64 
 /// A way to choose targets.
 pub trait Allocator {
     /// The name it is chosen by.
-    fn name(&self) -> AllocatorName;
+    fn name(&self) -> &str;
 
     /// The targets of each demand: distinct within a demand.
     ///

@@ -102,7 +102,7 @@ impl Allocator {
     /// The name it was made by.
     #[getter]
     fn name(&self) -> String {
-        self.allocator.name().to_string()
+        self.allocator.name().to_owned()
     }
 
     /// Choose the targets of demands: `stripes[i]` on distinct targets, of `stripe_bytes[i]` each.

@@ -3,6 +3,7 @@
 //! Each function is one call into a crate, so that Python never holds a second version of a decision.
 #![deny(unsafe_code)]
 
+mod algorithms;
 mod allocation;
 mod channel;
 mod client;

@@ -1,5 +1,6 @@
 //! Simulated runs: scenarios and outcomes as JSON, the steps of a workload as columns.
 
+use crate::algorithms::{algorithms, Fault};
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -50,16 +51,23 @@ struct Answer<'a> {
 /// step; without it the steps stand in the scenario's workload. `progress` is called now and then with the virtual time
 /// in seconds, the events taken, the steps done and the steps of the workload.
 ///
+/// `chooser` and `allocator` replace the scheduler and the allocator that the scenario names. Each is called with the start of
+/// its dice, a number: `chooser` for each device, and `allocator`, which has a `name`, for each home server. The objects that
+/// they answer have `choose(waiting, now_seconds)` and `allocate(targets, demands)`, as `weir.plugins` has them. An exception
+/// of any of these ends the run and is raised.
+///
 /// The interpreter's lock is free during the run. A KeyboardInterrupt, of the user or raised by `progress`, ends the
 /// run early: the answer then has all that was done, and its `is_interrupted` is true. Other exceptions of `progress`
 /// end the run and are raised. Raises ValueError with the fault of the scenario.
 #[pyfunction]
-#[pyo3(signature = (scenario, steps=None, progress=None))]
+#[pyo3(signature = (scenario, steps=None, progress=None, *, chooser=None, allocator=None))]
 pub(crate) fn simulate(
     py: Python<'_>,
     scenario: &str,
     steps: Option<&Bound<'_, PyDict>>,
     progress: Option<Py<PyAny>>,
+    chooser: Option<Py<PyAny>>,
+    allocator: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let mut scenario: Scenario = serde_json::from_str(scenario)
         .map_err(|error| PyValueError::new_err(format!("the scenario cannot be read: {error}")))?;
@@ -69,10 +77,15 @@ pub(crate) fn simulate(
         }
         scenario.workload.steps = steps_of(columns)?;
     }
-    let (outcome, raised) = py.detach(move || {
+    let fault = Fault::default();
+    let own = algorithms(py, (chooser, allocator), &fault)?;
+    let (outcome, raised) = py.detach(|| {
         let mut raised = None;
         let mut told_at: Option<Instant> = None;
         let mut observe = |at: Progress| {
+            if fault.is_there() {
+                return ControlFlow::Break(());
+            }
             if told_at.is_some_and(|moment| moment.elapsed() < PROGRESS_PAUSE) {
                 return ControlFlow::Continue(());
             }
@@ -84,8 +97,9 @@ pub(crate) fn simulate(
                 ControlFlow::Continue(())
             }
         };
-        (weir_simulator::run(&scenario, &mut observe), raised)
+        (weir_simulator::run_by(&scenario, &own, &mut observe), raised)
     });
+    let raised = fault.take().or(raised);
     let is_interrupted = match raised {
         None => false,
         Some(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => true,

@@ -1,5 +1,6 @@
 //! The check of a scenario: each fault of it is one error that names the thing.
 
+use crate::algorithms::Algorithms;
 use crate::identity;
 use crate::observed::{Observe, LINES_MAX};
 use crate::scenario::{FaultKind, Mode, Scenario};
@@ -107,6 +108,8 @@ pub enum ScenarioError {
 pub(crate) struct Settings {
     pub(crate) sharing: Sharing,
     pub(crate) allocator: AllocatorName,
+    /// Algorithms in place of the scheduler and the allocator.
+    pub(crate) algorithms: Algorithms,
     pub(crate) defaults: LayoutDefaults,
     /// The different layouts that files ask for.
     pub(crate) specifications: Vec<LayoutSpecification>,
@@ -119,7 +122,14 @@ pub(crate) struct Settings {
 }
 
 /// Checks a scenario.
-pub(crate) fn check(scenario: &Scenario) -> Result<Settings, ScenarioError> {
+pub(crate) fn check(scenario: &Scenario, algorithms: &Algorithms) -> Result<Settings, ScenarioError> {
+    if algorithms.chooser.is_some() && scenario.mode != Mode::Request {
+        return Err(value(
+            "mode",
+            "flow",
+            "`request` for a scheduler of one's own: flows have no requests to order",
+        ));
+    }
     check_topology(scenario)?;
     check_numbers(scenario)?;
     check_references(scenario)?;
@@ -130,6 +140,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<Settings, ScenarioError> {
     Ok(Settings {
         sharing: identity::sharing(scenario).map_err(ScenarioError::Sharing)?,
         allocator: scenario.allocator.parse()?,
+        algorithms: algorithms.clone(),
         defaults: LayoutDefaults { stripe_bytes: scenario.stripe_bytes, stripe_count: scenario.stripe_count },
         specifications,
         specification_of_file,

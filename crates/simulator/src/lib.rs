@@ -7,6 +7,7 @@
 //! with one seed has one outcome, bit for bit.
 #![forbid(unsafe_code)]
 
+mod algorithms;
 mod check;
 mod core;
 mod description;
@@ -21,6 +22,7 @@ mod workload;
 
 use std::ops::ControlFlow;
 
+pub use algorithms::{Algorithms, ChooserMaker};
 pub use check::ScenarioError;
 pub use description::{key_lines, parse_topology, DescriptionError, Part};
 pub use observed::{
@@ -40,7 +42,20 @@ pub fn run(
     scenario: &Scenario,
     observe: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Outcome, ScenarioError> {
-    let settings = check::check(scenario)?;
+    run_by(scenario, &Algorithms::default(), observe)
+}
+
+/// Runs a scenario by algorithms of one's own. Each of them replaces the one that the scenario names.
+///
+/// # Errors
+/// [`ScenarioError`] where the scenario cannot be run; also where there is a chooser, and the scenario's mode is another than
+/// [`Mode::Request`], the only one that orders requests.
+pub fn run_by(
+    scenario: &Scenario,
+    algorithms: &Algorithms,
+    observe: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Outcome, ScenarioError> {
+    let settings = check::check(scenario, algorithms)?;
     match scenario.mode {
         Mode::Flow => {
             let world = core::world::World::new(scenario, &settings);

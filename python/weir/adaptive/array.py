@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from weir.adaptive.containers import opened
+
 
 @dataclass(frozen=True)
 class Restored:
@@ -45,11 +47,9 @@ def restore(
     Raises:
         ValueError: The header is missing or damaged, or the region does not lie in the array.
     """
-    from weir import _core
-
     pieces = [(0, parts)] if isinstance(parts, bytes) else sorted(parts, key=lambda part: part[0])
     head = pieces[0][1] if pieces and pieces[0][0] == 0 else b""
-    header = _core.Refactored(head)
+    header = opened(head)
     restored = header.restore(pieces, region=region, threads=threads)
     data = np.frombuffer(restored.data, dtype=header.dtype).reshape(restored.shape)
     damaged = [f"the block at byte {offset} of the container is damaged" for offset in restored.damaged]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from weir.adaptive.containers import opened
 from weir.adaptive.errors import StepError
 from weir.adaptive.manifest import Manifest, ManifestError, manifest_name
 from weir.adaptive.meaning import Meaning
@@ -39,12 +40,10 @@ def header_of(place: Place, number: int) -> "_core.Refactored":
     Raises:
         StepError: The step cannot be read.
     """
-    from weir import _core
-
     manifest = manifest_of(place, number)
     name = manifest.parts[0].name
     try:
-        return _core.Refactored(place.read(name, 0, manifest.base_end))
+        return opened(place.read(name, 0, manifest.base_end))
     except (OSError, ValueError) as error:
         raise StepError(number, place.name(name), f"cannot be used: {error}") from error
 

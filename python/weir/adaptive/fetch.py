@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from weir.adaptive.containers import opened
 from weir.adaptive.errors import StepError, told
 from weir.adaptive.lanes import Lane, Read
 from weir.adaptive.manifest import Manifest, ManifestError, header_checksum, manifest_name, spelled
 from weir.adaptive.policy import Accuracy, Plan, Planner, plan_step
 from weir.adaptive.tiers import Place
+from weir.plugins import PluginError
 
 if TYPE_CHECKING:
     from weir import _core
@@ -85,6 +87,7 @@ class Arrived:
         behind_bytes: Useful bytes behind the base for the request; None where they were not known in time.
         failures: Errors of parts that could not be read at all.
         notes: Further notes for the caller.
+        fault: Failure of a plug-in, with which no step can go on.
     """
 
     manifest: Manifest | None
@@ -95,6 +98,7 @@ class Arrived:
     behind_bytes: int | None = None
     failures: list[StepError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    fault: PluginError | None = None
 
 
 class Fetch:
@@ -131,6 +135,7 @@ class Fetch:
         self._pieces: list[tuple[int, bytes]] = []
         self._progress = [_Progress() for _ in channels]
         self._failures: list[StepError] = []
+        self._fault: PluginError | None = None
         self._started = 0.0
         self._ended = 0.0
         self._has_base = False
@@ -178,7 +183,17 @@ class Fetch:
         ]
         parts = _joined(self._pieces)
         seconds = ended - self._started
-        return Arrived(self._manifest, parts, tiers, seconds, late, self._behind_bytes, self._failures, self._notes)
+        return Arrived(
+            self._manifest,
+            parts,
+            tiers,
+            seconds,
+            late,
+            self._behind_bytes,
+            self._failures,
+            self._notes,
+            self._fault,
+        )
 
     def _submit(self, tier: int, action: Callable[[], None]) -> None:
         lane = self._channels[tier].lane
@@ -194,6 +209,9 @@ class Fetch:
         try:
             if not self._closed:
                 action()
+        except PluginError as error:
+            with self._changed:
+                self._fault = error
         except Exception as error:
             # No error may end a lane's thread: the caller that waits for the step gets the error.
             url = self._channels[tier].place.tier.url
@@ -351,13 +369,11 @@ class Fetch:
         Raises:
             StepError: The header is damaged, or is that of another array than the manifest's.
         """
-        from weir import _core
-
         assert self._manifest is not None
         name = self._channels[0].place.name(self._manifest.parts[0].name)
         try:
             data = _joined(list(parts))[0][1]
-            head = _core.Refactored(data)
+            head = opened(data)
         except (ValueError, IndexError) as error:
             raise StepError(self.number, name, f"the header is damaged: {error}") from error
         manifest = self._manifest

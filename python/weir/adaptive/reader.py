@@ -398,6 +398,8 @@ class Reader:
 
     def _restored(self, fetch: Fetch, arrived: Arrived, begun: float, waited: float, cut: Cut | None) -> Step:
         manifest = arrived.manifest
+        if arrived.fault is not None:
+            raise arrived.fault
         if arrived.failures and (manifest is None or not self._tolerant):
             raise arrived.failures[0]
         if manifest is None or not _holds(arrived.parts, manifest.base_end):

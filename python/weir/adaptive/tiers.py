@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from weir.adaptive.errors import AdaptiveError, told
 from weir.distribution import install_command
+from weir.plugins import PluginError
 
 if TYPE_CHECKING:
     from io import FileIO
 
     from weir.adaptive.plot import Plot
+    from weir.plugins.forecaster import ForecasterLike
 
 CONNECTIONS = 2
 """Range reads under way at once: one moves data while the other waits for its first byte."""
@@ -50,7 +52,8 @@ class Tier:
         share: Part of the bytes behind the base on this tier. By default each tier holds four times the bytes of the
             tier before it, and the first tier the base alone. The last tier holds the rest.
         plot: The augmentation-bandwidth plot, where it differs from the policy's.
-        forecaster: A name of `weir.prediction.bandwidth`.
+        forecaster: A name of `weir.prediction.bandwidth`, or a plug-in: its name, its place `module:attribute`, or its
+            class.
         threshold: Part of the largest amplitude below which the paper's Fourier transform, alone or within `online`,
             leaves a frequency out, 0 to 1 (section III-C of the paper). By default a quarter.
         period_seconds: The shortest period of the reads' disturbances, where it is known: a warning then tells that
@@ -65,7 +68,7 @@ class Tier:
     zone: Zone | str | None = None
     share: float | None = None
     plot: "Plot | None" = None
-    forecaster: str = "online"
+    forecaster: "ForecasterLike" = "online"
     threshold: float | None = None
     period_seconds: float | None = None
     connections: int = CONNECTIONS
@@ -93,11 +96,12 @@ class Tier:
                 f"tier {self.url}: a threshold of {self.threshold} is no part of the largest amplitude",
                 hint="give 0 to 1: 0.25 is usual",
             )
-        from weir.prediction.bandwidth import NAMES
+        from weir.prediction.bandwidth import check
 
-        if self.forecaster not in NAMES:
-            hint = f"there are {', '.join(NAMES)}"
-            raise AdaptiveError(f"tier {self.url}: no forecaster is called `{self.forecaster}`", hint=hint)
+        try:
+            check(self.forecaster)
+        except PluginError as error:
+            raise AdaptiveError(f"tier {self.url}: {error.message}", hint=error.hint) from error
 
     @staticmethod
     def parse(text: str) -> "Tier":

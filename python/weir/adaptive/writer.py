@@ -6,12 +6,13 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy
 
 from weir.adaptive.array import native
 from weir.adaptive.catalogue import Catalogue, place_of, stream_at
+from weir.adaptive.containers import CODECS, check, opened, refactor
 from weir.adaptive.encoding import Encoding, encoding_of
 from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, StepError, told
 from weir.adaptive.fills import FillLike
@@ -42,7 +43,8 @@ CHUNK_BYTES = 1 << 20
 _IDENTITY_BYTES = 8
 """Bytes of a random identity: no two streams, and no two writers, have the same."""
 _FOLDER_HINT = "a tier is a folder, and here is a file of that name: name another"
-Codec = Literal["planes", "decimate"]
+Codec = str
+"""One of `containers.CODECS`, or the name of a plug-in that a package declares."""
 
 
 class Writer:
@@ -72,7 +74,7 @@ class Writer:
 
         Args:
             tiers: Folders, as URLs of fsspec, the fastest first.
-            codec: `planes`, or the paper's `decimate`.
+            codec: `planes`, the paper's `decimate`, or the name of a plug-in, which has `tolerance` and `exact` alone.
             tolerance: Largest error of any value of a whole step, in units of the data; by default the codec's
                 smallest.
             exact: Whether all bytes together restore every bit.
@@ -95,6 +97,7 @@ class Writer:
 
         Raises:
             AdaptiveError: An option makes no sense; a tier cannot be opened, or holds another stream.
+            PluginError: There is no such codec, or its package cannot be loaded.
         """
         self._tiers = tiers_of(tiers)
         self._places = [place_of(tier) for tier in self._tiers]
@@ -154,13 +157,12 @@ class Writer:
 
         Raises:
             StepError: The step does not fit the steps before, or cannot be refactored or written.
+            PluginError: The codec is a plug-in, and fails.
         """
         with self._lock:
             return self._write(array, self._fill if fill is None else fill, attributes)
 
     def _write(self, array: "npt.ArrayLike", fill: FillLike | None, attributes: Mapping[str, Any] | None) -> Manifest:
-        from weir import _core
-
         number = self._next
         place = self._places[0].name(manifest_name(number))
         if self._ended:
@@ -172,7 +174,7 @@ class Writer:
             meaning = Meaning(Form.of(encoding.counted_dtype, values.shape), encoding)
             coded = self._coded(values, meaning)
             self._check(meaning, number, place)
-            container = _core.refactor(coded.values, **{**self._options, **coded.options})
+            container = refactor(coded.values, **{**self._options, **coded.options})
         except (ValueError, TypeError) as error:
             raise StepError(number, place, f"the array cannot be refactored: {error}") from error
         self._begin(coded, meaning)
@@ -355,10 +357,8 @@ class Writer:
         return values if self._order is None else self._order.arrange(values)
 
     def _lay_out(self, number: int, container: bytes, meaning: Meaning, *, whole: bool) -> Manifest:
-        from weir import _core
-
         assert self._stream is not None
-        refactored = _core.Refactored(container)
+        refactored = opened(container)
         offset, length, *_ = refactored.chunks[0]
         base_end = refactored.total_bytes if whole else offset + length
         ranges = divide(self._tiers, base_end=base_end, total=refactored.total_bytes)
@@ -472,15 +472,17 @@ def _try(options: dict[str, Any]) -> None:
     Raises:
         AdaptiveError: The options make no sense.
     """
-    from weir import _core
-
     for name in ("chunk_bytes", "base_bytes", "threads"):
         if options[name] is not None and options[name] < 1:
             raise AdaptiveError(f"{name} = {options[name]} is too few", hint="it is 1 or more")
     if "ratios" in options and options["codec"] != "decimate":
         raise AdaptiveError(f"the codec `{options['codec']}` has no ratios", hint="they are those of `decimate`")
+    if options["codec"] not in CODECS and options["base_bytes"] is not None:
+        raise AdaptiveError(f"the codec `{options['codec']}` chooses its base itself", hint="leave base_bytes out")
     try:
-        _core.refactor(numpy.zeros(1), **options)
+        check(options["codec"], is_kept=True)
+        if options["codec"] in CODECS:
+            refactor(numpy.zeros(1), **options)
     except (ValueError, TypeError) as error:
         raise AdaptiveError(f"no array can be refactored so: {error}") from error
 

@@ -77,6 +77,7 @@ _COMMANDS = {
     "config": "weir.cli.config:config",
     "bench": "weir.cli.bench:bench",
     "simulate": "weir.cli.simulate:simulate",
+    "plugins": "weir.cli.plugins:plugins",
     "help": "weir.cli.help:show_help",
     "agent": "weir.cli.agent:agent",
 }

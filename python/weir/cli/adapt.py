@@ -45,6 +45,12 @@ def adapt() -> None:
     """
 
 
+def _known_codec(text: str) -> None:
+    from weir.adaptive.containers import check
+
+    check(text, is_kept=True)
+
+
 adapt.add_command(steps)
 
 
@@ -59,7 +65,12 @@ adapt.add_command(steps)
     type=TIER,
     help="A tier; name all of them, the fastest first.",
 )
-@click.option("--codec", type=click.Choice(["planes", "decimate"]), default="planes")
+@click.option(
+    "--codec",
+    type=Checked("codec", _known_codec),
+    default="planes",
+    help="Codec: planes, decimate, or a plug-in that a package declares.",
+)
 @click.option(
     "--tolerance",
     "tolerances",

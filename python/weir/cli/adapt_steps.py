@@ -10,7 +10,6 @@ from weir.cli.amounts import parse_amount
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.output import output_option, seconds, share, show, size
 from weir.cli.parameters import Checked, Number
-from weir.store import values
 
 if TYPE_CHECKING:
     from weir.adaptive.policy import Policy
@@ -27,9 +26,9 @@ _HEADER = ("STEP", "SECONDS", "READ", "AUGMENTED", "FORECAST/S", "ACHIEVED/S", "
 
 
 def _known_forecaster(text: str) -> None:
-    from weir.prediction.bandwidth import NAMES
+    from weir.prediction.bandwidth import check
 
-    values.one_of(text, NAMES, "forecaster")
+    check(text)
 
 
 def _read_tier(text: str) -> None:
@@ -66,7 +65,7 @@ TIER = Checked("tier", _read_tier)
     "--forecaster",
     type=Checked("forecaster", _known_forecaster),
     default="online",
-    help="Forecaster of each tier's bandwidth.",
+    help="Forecaster of each tier's bandwidth, or a plug-in.",
 )
 @click.option(
     "--threshold",

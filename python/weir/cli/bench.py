@@ -31,6 +31,10 @@ _HEADER = (
     "ERROR MAX",
     "WITHIN",
 )
+_COMPARISON = "figure-12"
+"""The experiment that compares schedulers."""
+_SCHEDULERS = ("virtual-time", "statistical-token", "gift", "tbf", "fifo")
+"""The schedulers of `weir.experiments.figures`."""
 _SECONDS_MIN = 1.0
 _SECONDS_MAX = 3600.0
 _LAMBDA_MAX = 60_000
@@ -88,9 +92,32 @@ def _by_number(name: str) -> tuple[int, str]:
     return (int(number) if number.isdecimal() else 0, name)
 
 
+def _known_scheduler(text: str) -> None:
+    from weir.experiments.figures import SCHEDULERS
+    from weir.plugins import SCHEDULER, named
+
+    if text not in SCHEDULERS:
+        named(SCHEDULER, text, SCHEDULERS).load()
+
+
+_scheduler = click.option(
+    "--scheduler",
+    type=Checked("scheduler", values.scheduler),
+    help=f"Scheduler: {', '.join(_SCHEDULERS[:-1])}.  [default: the store's]",
+)
+_schedulers = click.option(
+    "--scheduler",
+    "schedulers",
+    type=Checked("scheduler", _known_scheduler),
+    multiple=True,
+    help=f"Scheduler: {', '.join(_SCHEDULERS)}, or a plug-in, with which all run in virtual time; may be given again. "
+    " [default: all of Weir's]",
+)
+
+
 def _command(experiment: "Experiment") -> click.Command:
     """Make the command that runs an experiment."""
-    from weir.experiments.figures import LAMBDAS_MILLISECONDS, SCHEDULERS, SPEED
+    from weir.experiments.figures import LAMBDAS_MILLISECONDS, SPEED
 
     def run(out: Path, table: Path | None, output: str, **chosen: Any) -> int:
         intervals = tuple(chosen.pop("lambdas", ())) or LAMBDAS_MILLISECONDS
@@ -109,11 +136,7 @@ def _command(experiment: "Experiment") -> click.Command:
             default=SPEED,
             help="Speed of each target, in both directions.",
         ),
-        click.option(
-            "--scheduler",
-            type=Checked("scheduler", values.scheduler),
-            help=f"Scheduler: {', '.join(SCHEDULERS[:-1])}.  [default: the store's]",
-        ),
+        _schedulers if experiment.name == _COMPARISON else _scheduler,
         click.option(
             "--out",
             metavar="DIR",
@@ -151,7 +174,7 @@ def _run(experiment: "Experiment", out: Path, table: Path | None, output: str, *
     # SIGTERM is an interruption: the experiment then ends its store and its jobs.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     options: Options = figures.Options(**chosen)
-    figure = figures.run(experiment.name, options, say)
+    figure = _figure(experiment, options)
     refused = [panel for panel in figure.panels if panel.refused]
     if len(refused) == len(figure.panels):
         raise CommandError(refused[0].refused, hint=refused[0].hint, exit_code=USAGE)
@@ -170,6 +193,18 @@ def _run(experiment: "Experiment", out: Path, table: Path | None, output: str, *
     for panel in refused:
         warn(f"{panel.title} was not run: {panel.refused}", hint=panel.hint)
     return FAILED if refused else 0
+
+
+def _figure(experiment: "Experiment", options: "Options") -> "Figure":
+    """The results of an experiment: on a store, or in virtual time where a plug-in is compared."""
+    from weir.experiments import figures
+
+    if set(options.schedulers) <= set(_SCHEDULERS):
+        return figures.run(experiment.name, options, say)
+    from weir.simulation.scheduler_panels import panels
+
+    say("a plug-in is among the schedulers: all run in virtual time")
+    return figures.Figure(experiment.name, experiment.title, options, panels(options.schedulers, options, say))
 
 
 def _draw(figure: "Figure", out: Path) -> Path | None:

@@ -12,7 +12,7 @@ from weir.cli.bench_export import check_packages, export, export_option
 from weir.cli.drawing import say_drawn
 from weir.cli.errors import CommandError, say
 from weir.cli.output import Quantity, output_option, share, show
-from weir.cli.parameters import EXISTING_FILE, FOLDER, Number
+from weir.cli.parameters import EXISTING_FILE, FOLDER, Checked, Number
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
@@ -22,6 +22,20 @@ FIGURE_9, FIGURE_10 = "io-variation-figure-9", "io-variation-figure-10"
 _out = click.option(
     "--out", metavar="DIR", type=FOLDER, default="weir-bench", help="Folder for the plot and the numbers."
 )
+
+
+def _known_forecaster(text: str) -> None:
+    from weir.prediction.bandwidth import check
+
+    check(text)
+
+
+def _known_codec(text: str) -> None:
+    from weir.adaptive.containers import CODECS, plugin_of
+
+    if text in CODECS:
+        raise ValueError(f"{text} is there already")
+    plugin_of(text).load()
 
 
 @click.command(name=FIGURE_9)
@@ -34,6 +48,13 @@ _out = click.option(
     multiple=True,
     help="Part of the largest amplitude below which a frequency is left out; repeat for more.  [default: 0.25, 0.75]",
 )
+@click.option(
+    "--forecaster",
+    "forecasters",
+    multiple=True,
+    type=Checked("forecaster", _known_forecaster),
+    help="Another forecaster beside these, or a plug-in; repeat for more.",
+)
 @click.option("--speed", "megabytes", type=Number(1, 10_000), default=60.0, help="Speed of the shared target, in MB/s.")
 @_out
 @export_option
@@ -42,6 +63,7 @@ def figure_9(
     runs: int,
     steps: int,
     thresholds: tuple[float, ...],
+    forecasters: tuple[str, ...],
     megabytes: float,
     out: Path,
     table: Path | None,
@@ -57,7 +79,7 @@ def figure_9(
 
     check_packages(table)
     _needed("adaptive", "numpy")
-    found = viability.measure(runs, steps, thresholds or viability.THRESHOLDS, megabytes, say)
+    found = viability.measure(runs, steps, thresholds or viability.THRESHOLDS, megabytes, say, forecasters)
     document = viability.document(found)
     rows = [
         (each.name, name, Quantity(f"{100 * error:.1f} %")) for each in found for name, error in each.errors.items()
@@ -73,6 +95,13 @@ def figure_9(
 @click.option(
     "--side", type=click.IntRange(64, 8192), default=1024, help="Points along each axis of the generated field."
 )
+@click.option(
+    "--codec",
+    "codecs",
+    multiple=True,
+    type=Checked("codec", _known_codec),
+    help="A codec beside Weir's: a plug-in; repeat for more.",
+)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=20, help="Start of all dice of the generated field.")
 @_out
 @export_option
@@ -81,6 +110,7 @@ def figure_10(
     field: Path | None,
     threshold: float | None,
     side: int,
+    codecs: tuple[str, ...],
     seed: int,
     out: Path,
     table: Path | None,
@@ -101,7 +131,7 @@ def figure_10(
     values = blobs.potential(side, seed) if field is None else _read(field)
     limit = blobs.THRESHOLD if threshold is None else threshold
     try:
-        found = blobs.measure(values, limit)
+        found = blobs.measure(values, limit, codecs=codecs)
     except ValueError as error:
         raise CommandError(str(error), hint="give another --threshold, or another field") from error
     rows = [

@@ -52,9 +52,13 @@ def expected_creations(options: dict[str, Any], *, places: tuple[str, ...]) -> l
     if not options["commands"]:
         for runs in groups:
             _tell_others(runs)
-        return [_predicted(runs, _next(runs[-1].program, runs[-1].arguments, runs[-1], options)) for runs in groups]
+        coming = [_next(runs[-1].program, runs[-1].arguments, runs[-1], options) for runs in groups]
+        return [_predicted(runs, next_run, options["model"]) for runs, next_run in zip(groups, coming, strict=True)]
     everything = sorted((run for runs in groups for run in runs), key=lambda run: run.started)
-    return [_predicted(everything, _of_command(command, everything, options)) for command in options["commands"]]
+    return [
+        _predicted(everything, _of_command(command, everything, options), options["model"])
+        for command in options["commands"]
+    ]
 
 
 def _tell_others(runs: "Sequence[Run]") -> None:
@@ -147,11 +151,11 @@ def _next(program: str, arguments: tuple[str, ...], like: "Run", options: dict[s
     )
 
 
-def _predicted(runs: "Sequence[Run]", coming: "NextRun") -> ExpectedCreations:
+def _predicted(runs: "Sequence[Run]", coming: "NextRun", model: str | None) -> ExpectedCreations:
     from weir.prediction.context import title
     from weir.prediction.creations import predict
 
-    prediction = predict(runs, coming)
+    prediction = predict(runs, coming, model=model)
     if not prediction.creations:
         told = "".join(f"; {one.files} files {one.pattern}: {one.reason}" for one in prediction.unpredictable)
         count = "1 past run is" if prediction.runs == 1 else f"{prediction.runs} past runs are"

@@ -44,6 +44,15 @@ _BINS_MAX = 8
 """Bound of `crates/interference`."""
 ESTIMATORS = ("majority", "last window", "network", "forest", "trees", "ratio trees", "above quiet", "gated")
 """Names of `weir.interference.estimators`, which imports much."""
+
+
+def _known_estimator(text: str) -> None:
+    from weir.plugins import INTERFERENCE_MODEL, named
+
+    if text not in ESTIMATORS:
+        named(INTERFERENCE_MODEL, text, ESTIMATORS).load()
+
+
 _data = click.argument("data", metavar="DATA...", nargs=-1, required=True, type=PATH)
 _bins = click.option(
     "--bins",
@@ -58,7 +67,11 @@ _file = FILE
 @_data
 @_bins
 @click.option(
-    "--estimator", "names", type=click.Choice(ESTIMATORS), multiple=True, help="Only this one; repeat for several."
+    "--estimator",
+    "names",
+    type=Checked("estimator", _known_estimator),
+    multiple=True,
+    help=f"Only this one, or a plug-in; repeat for several. There are {', '.join(ESTIMATORS)}.",
 )
 @click.option(
     "--additional",

@@ -14,7 +14,6 @@ from weir.cli.errors import CommandError, say, warn
 from weir.cli.explain import explain
 from weir.cli.output import output_option, print_table, show, size
 from weir.cli.parameters import EXISTING_FILE, EXISTING_PATH, FILE, FOLDER, Checked, Number
-from weir.store import values
 from weir.store.home import Home
 from weir.ways import make_folders, write_whole
 
@@ -31,9 +30,15 @@ _HEADER = ("FILE", "FILE SIZE", "EXT", "START", "END", "STRIPE SIZE", "STRIPES",
 
 
 def _known_allocator(text: str) -> None:
-    from weir.placement.allotment import allocator_names
+    from weir.placement.allotment import check_allocator
 
-    values.one_of(text, allocator_names(), "allocator")
+    check_allocator(text)
+
+
+def _known_model(text: str) -> None:
+    from weir.prediction.creations import check_model
+
+    check_model(text)
 
 
 def _read_rule(text: str) -> None:
@@ -71,6 +76,13 @@ def _stripe_bytes(text: str) -> int | None:
     help="Size of the problem, as a multiple of the latest run's.",
 )
 @click.option("--steps", type=click.IntRange(0), help="Number of steps that write, where no argument names it.")
+@click.option(
+    "--forecaster",
+    "model",
+    type=Checked("forecaster", _known_model),
+    help="Model that predicts the files: regression, arima, last-run, markov, or a plug-in.  [default: the best for "
+    "the last run]",
+)
 @click.option("--creations", type=_FILE, help="Place these files instead: JSON or CSV with path and size_bytes.")
 @click.option(
     "--layout",
@@ -99,7 +111,7 @@ def _stripe_bytes(text: str) -> int | None:
     "--allocator",
     type=Checked("allocator", _known_allocator),
     default="balanced",
-    help="Algorithm that chooses the targets.",
+    help="Algorithm that chooses the targets, or a plug-in.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the allocators that draw random numbers.")
 @click.option("--database", type=FILE, help="Write an interaction database.")
@@ -191,6 +203,8 @@ def _check_usage(options: dict[str, Any]) -> None:
         raise click.UsageError("--into is for --emit yaml")
     if (options["mdts"] is not None) != (options["emit"] == "mkdir"):
         raise click.UsageError("--emit mkdir and --mdts, the number of metadata targets (`lfs mdts`), go together")
+    if options["model"] is not None and not options["past"]:
+        raise click.UsageError("--forecaster predicts from past runs: give some with --from")
     if options["emit"] is not None and options["lustre"] is None:
         raise click.UsageError("--emit prints commands for Lustre: give its targets with --lustre")
 

@@ -106,23 +106,27 @@ def potential(side: int, seed: int) -> "Field":
     return field + _NOISE * dice.standard_normal((side, side))
 
 
-def measure(field: "Field", threshold: float, degrees: Sequence[float] = DEGREES) -> list[Outcome]:
+def measure(
+    field: "Field", threshold: float, degrees: Sequence[float] = DEGREES, codecs: Sequence[str] = ()
+) -> list[Outcome]:
     """Detect blobs at each degree of augmentation, by each codec.
 
     Args:
         field: An array of two dimensions.
         threshold: Value above which a point is part of a blob.
+        codecs: Further codecs, which are plug-ins.
 
     Returns:
         The outcomes, by codec and then by degree.
 
     Raises:
         ValueError: The array does not have two dimensions, or no point of it is above the threshold.
+        PluginError: A codec is a plug-in, and fails.
     """
     import numpy
 
-    from weir import _core
     from weir.adaptive.array import native, restore
+    from weir.adaptive.containers import opened, refactor
 
     if field.ndim != 2:
         raise ValueError(f"blobs are detected in arrays of two dimensions, and this one has {field.ndim}")
@@ -131,10 +135,11 @@ def measure(field: "Field", threshold: float, degrees: Sequence[float] = DEGREES
     if not len(truth.areas):
         raise ValueError(f"no blob is above the threshold {threshold:g}: values reach {exact.max():g}")
     found = []
-    for codec in CODECS:
-        base = max(exact.nbytes // _DECIMATION, 1)
-        container = _core.refactor(exact, codec=codec, base_bytes=base)
-        header = _core.Refactored(container)
+    base = max(exact.nbytes // _DECIMATION, 1)
+    for codec in (*CODECS, *codecs):
+        # A plug-in chooses its base itself.
+        container = refactor(exact, codec=codec, **({"base_bytes": base} if codec in CODECS else {}))
+        header = opened(container)
         begin = header.header_bytes + header.base_bytes
         for degree in degrees:
             end = begin + round(degree * (len(container) - begin))

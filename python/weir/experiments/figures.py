@@ -47,12 +47,14 @@ class Options:
         seconds: Length of the first job.
         speed: Speed of each target, such as `32MB/s`.
         scheduler: Scheduler; None is the store's default.
+        schedulers: Schedulers that figure 12 compares; none for all of Weir's.
         lambdas_milliseconds: Intervals of figure 14.
     """
 
     seconds: float
     speed: str = SPEED
     scheduler: str | None = None
+    schedulers: tuple[str, ...] = ()
     lambdas_milliseconds: tuple[int, ...] = LAMBDAS_MILLISECONDS
 
 
@@ -167,7 +169,7 @@ def _figure_10(options: Options, say: Say) -> list[Panel]:
 
 def _figure_12(options: Options, say: Say) -> list[Panel]:
     jobs = [_job(1, 1, options), _later(2, 1, options)]
-    chosen = (options.scheduler,) if options.scheduler else SCHEDULERS
+    chosen = options.schedulers or SCHEDULERS
     panels = []
     for scheduler in chosen:
         policy = "fifo" if scheduler == "fifo" else "job-fair"

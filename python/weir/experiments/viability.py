@@ -49,7 +49,12 @@ class Foretold:
 
 
 def measure(
-    runs: int, steps: int, thresholds: Sequence[float], capacity_megabytes: float, say: Callable[[str], None]
+    runs: int,
+    steps: int,
+    thresholds: Sequence[float],
+    capacity_megabytes: float,
+    say: Callable[[str], None],
+    forecasters: Sequence[str] = (),
 ) -> list[Foretold]:
     """Measure runs, each with other phases of the noise.
 
@@ -58,10 +63,12 @@ def measure(
         thresholds: Parts of the largest amplitude below which the transform leaves a frequency out.
         capacity_megabytes: Speed of the shared target in megabytes a second.
         say: Takes a line about each run.
+        forecasters: Further forecasters, plug-ins among them.
 
     Raises:
         ExperimentError: A program fails.
         StoreError: The store does not come up.
+        PluginError: A forecaster is a plug-in, and fails.
     """
     dice = random.Random(SEED)
     found = []
@@ -80,18 +87,21 @@ def measure(
             }
             with tier.noise(PAPER, [dice.random() for _ in PAPER], epoch=epoch, seconds=2 * steps * period):
                 bandwidths = tier.run(("-m", "weir.experiments.paced_reads"), specification)
-            found.append(Foretold(name, tuple(bandwidths), foretell(bandwidths, thresholds)))
+            found.append(Foretold(name, tuple(bandwidths), foretell(bandwidths, thresholds, forecasters)))
     return found
 
 
-def foretell(bandwidths: Sequence[float], thresholds: Sequence[float]) -> dict[str, tuple[float, ...]]:
+def foretell(
+    bandwidths: Sequence[float], thresholds: Sequence[float], forecasters: Sequence[str] = ()
+) -> dict[str, tuple[float, ...]]:
     """Foretell the second half of a series from the first.
 
     Args:
         bandwidths: Bandwidths of steps of equal distance.
+        forecasters: Further forecasters, plug-ins among them.
 
     Returns:
-        Forecasts by the paper's transform for each threshold, by the online choice, and by the mean.
+        Forecasts by the paper's transform for each threshold, by the online choice, by the mean, and by the others.
     """
     from weir.prediction.bandwidth import make
 
@@ -101,6 +111,7 @@ def foretell(bandwidths: Sequence[float], thresholds: Sequence[float]) -> dict[s
         for threshold in thresholds
     }
     methods |= {"online": make("online", window=steps), "mean": make("mean", window=steps)}
+    methods |= {name: make(name, window=steps) for name in forecasters}
     found = {}
     for name, method in methods.items():
         for step, value in enumerate(bandwidths[:steps]):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from weir.interference import capacity, features
 from weir.interference.network import KernelNetwork
 from weir.interference.windows import Floats, Windows, chained
+from weir.plugins import INTERFERENCE_MODEL, named
 
 Classes = NDArray[np.int64]
 
@@ -299,6 +300,24 @@ def _spread(found: Floats, classes: NDArray[Any], count: int) -> Floats:
     made = np.zeros((len(found), count))
     made[:, classes] = found
     return made
+
+
+def estimator_named(name: str, bins: tuple[float, ...]) -> Estimator:
+    """Make an estimator, untrained.
+
+    Args:
+        name: A name of `estimators`, or the name or place of a plug-in of the kind `interference model`.
+        bins: Slowdowns at which a class begins.
+
+    Raises:
+        PluginError: There is no such estimator, or the plug-in cannot be loaded or made.
+    """
+    makers = estimators(bins)
+    if name in makers:
+        return makers[name]()
+    from weir.plugins.interference_model import CheckedModel
+
+    return CheckedModel(named(INTERFERENCE_MODEL, name, makers))
 
 
 def estimators(bins: tuple[float, ...]) -> Mapping[str, Callable[[], Estimator]]:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from weir.interference.errors import InterferenceError
-from weir.interference.estimators import Classes, Prepared, estimators, prepare
+from weir.interference.estimators import Classes, Prepared, estimator_named, estimators, prepare
 from weir.interference.splits import SPLITS, Split
 from weir.interference.windows import Windows
 
@@ -105,12 +105,13 @@ def evaluate(
     Args:
         windows: The windows; those without a label are left out.
         bins: Slowdowns at which a class begins.
-        names: Estimators to evaluate; none for all.
+        names: Estimators to evaluate, plug-ins among them; none for all of Weir's.
         additional: Windows for a second training of each estimator, beside those of the first; no test has any. A
             workload that a split keeps aside is left out of them, too.
 
     Raises:
         InterferenceError: As for `classes_of`, or there is no split because all windows are of one run.
+        PluginError: There is no such estimator, or a plug-in fails.
     """
     labelled = windows.labelled()
     own = _Classed(prepare(labelled), classes_of(labelled, bins))
@@ -152,9 +153,8 @@ def _try_all(
 ) -> None:
     """Train the estimators with the first windows, test them with the second, and keep the guesses by estimator."""
     learned, tested = split
-    makers = estimators(tuple(bins))
-    for name in names or makers:
-        estimator = makers[name]()
+    for name in names or estimators(tuple(bins)):
+        estimator = estimator_named(name, tuple(bins))
         estimator.fit(learned.data, learned.classes, len(bins) + 1)
         guessed = estimator.probabilities(tested.data).argmax(1)
         found.setdefault(name, []).append((tested.classes, guessed))

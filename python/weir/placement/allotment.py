@@ -1,5 +1,6 @@
 """The allotment of targets to every stripe of predicted files (the paper's phase 3)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,6 +10,7 @@ from weir.placement.database import END_OF_FILE, Component
 from weir.placement.min_cost_flow import NAME as MIN_COST_FLOW
 from weir.placement.min_cost_flow import Graph, allocate
 from weir.placement.targets import Targets
+from weir.plugins import ALLOCATOR, Plugin, named
 
 DEFAULT = "balanced"
 """Name of the default allocator."""
@@ -40,6 +42,17 @@ def allocator_names() -> list[str]:
     return [*_core.allocator_names(), MIN_COST_FLOW]
 
 
+def check_allocator(name: str) -> None:
+    """Check that there is an allocator, and that a plug-in loads.
+
+    Raises:
+        PluginError: There is no such allocator, or the plug-in cannot be loaded.
+    """
+    own = allocator_names()
+    if name not in own:
+        named(ALLOCATOR, name, own).load()
+
+
 def allot(
     components: Sequence[Component],
     targets: Targets,
@@ -53,7 +66,7 @@ def allot(
     Args:
         components: Components of all files, before allocation.
         targets: Targets that can take stripes.
-        allocator: One of `allocator_names`.
+        allocator: One of `allocator_names`, or the name or place of a plug-in.
         seed: Seed of the allocators that draw random numbers.
         begun: Begin of each file, by path: the default allocator also balances each program by itself, and keeps
             processes that share targets apart in time.
@@ -63,17 +76,14 @@ def allot(
 
     Raises:
         AllotmentError: There is no target, the stripes do not fit, or a named target does not exist.
+        PluginError: There is no such allocator, or the plug-in fails.
     """
     if not targets.each:
         raise AllotmentError("no target can take stripes", hint="are all full or inactive? see `weir status`")
     _check_named(components, targets)
     open_ = [component for component in components if not component.targets]
     try:
-        chosen = (
-            _by_paper(open_, targets)
-            if allocator == MIN_COST_FLOW
-            else _by_core(open_, targets, allocator, seed, begun or {})
-        )
+        chosen = _chosen(open_, targets, allocator, seed, begun or {})
     except ValueError as error:
         raise AllotmentError(
             f"{len(open_)} components cannot be placed on {len(targets.each)} targets: {error}",
@@ -96,6 +106,49 @@ def bytes_on_each(component: Component) -> int:
     end = component.size_bytes if component.extent_end == END_OF_FILE else component.extent_end
     held = max(min(end, component.size_bytes) - component.extent_start, 0)
     return max(-(-held // component.stripe_count), 1)
+
+
+def _chosen(
+    components: Sequence[Component], targets: Targets, allocator: str, seed: int, begun: Mapping[str, Beginning]
+) -> list[list[str]]:
+    """The names of the targets of each component, by an allocator."""
+    own = allocator_names()
+    if allocator not in own:
+        return _by_plugin(components, targets, named(ALLOCATOR, allocator, own), seed, begun)
+    if allocator == MIN_COST_FLOW:
+        return _by_paper(components, targets)
+    return _by_core(components, targets, allocator, seed, begun)
+
+
+def _by_plugin(
+    components: Sequence[Component], targets: Targets, plugin: Plugin, seed: int, begun: Mapping[str, Beginning]
+) -> list[list[str]]:
+    """By an algorithm of one's own, which sees the targets that take stripes."""
+    from weir.plugins.allocator import CheckedAllocator, Demand, Target
+
+    used = [each for each in targets.each if each.speed > 0]
+    for component in components:
+        if not 1 <= component.stripe_count <= len(used):
+            raise ValueError(
+                f"{component.path} asks for {component.stripe_count} stripes, and {len(used)} targets take any"
+            )
+    shown = [
+        Target(
+            each.name,
+            each.server,
+            each.speed,
+            each.load_bytes,
+            each.free_bytes,
+            targets.server_speeds.get(each.server, math.inf),
+            targets.server_loads_bytes.get(each.server, 0.0),
+        )
+        for each in used
+    ]
+    demands = [
+        Demand(each.stripe_count, bytes_on_each(each), begun.get(each.path, AT_ONCE).program) for each in components
+    ]
+    chosen = CheckedAllocator(plugin, seed).allocate(shown, demands)
+    return [[used[place].name for place in places] for places in chosen]
 
 
 def _by_core(

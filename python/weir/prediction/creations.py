@@ -7,11 +7,13 @@ alone, the last run scaled, and a Markov chain. The best of them predicts.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from weir.plugins import FORECASTER, named
 from weir.prediction.accuracy import Accuracy, accuracy
 from weir.prediction.context import NextRun, title
 from weir.prediction.forecasters import Arima, Forecaster, LastRun, Regression
 from weir.prediction.history import PastRun, comparable
 from weir.prediction.markov import expect_by_chain
+from weir.prediction.own import Own
 from weir.prediction.pattern import Expected, Unpredictable, expect
 from weir.prediction.roles import evenly_padded, samples_of
 from weir.prediction.temporaries import Temporaries, temporaries_of
@@ -58,16 +60,15 @@ def predict(runs: Sequence[Run], coming: NextRun, *, model: str | None = None) -
     Args:
         runs: Runs of the past, of this program and of others.
         coming: The knowledge of the coming run.
-        model: One of `MODELS`; None takes the model that is best on the last run, trained on earlier runs.
+        model: One of `MODELS`, or the name or place of a plug-in of the kind `forecaster`; None takes the model of
+            `MODELS` that is best on the last run, trained on earlier runs.
 
     Returns:
         The prediction; it has no creations if no past run is of this program.
 
     Raises:
-        ValueError: `model` is not one of `MODELS`.
+        PluginError: There is no such model, or the plug-in fails.
     """
-    if model is not None and model not in MODELS:
-        raise ValueError(f"no model is called `{model}`; there are {', '.join(MODELS)}")
     past, likeness = comparable(runs, coming)
     scores = _hold_out(past, coming.places) if model is None else {}
     chosen = model or max(MODELS, key=lambda name: scores[name].fraction if scores else 0.0)
@@ -95,7 +96,7 @@ def _predicted(
     context = coming.context()
     if model == MARKOV:
         return _ordered(expect_by_chain(past, context)), ()
-    forecaster = _FORECASTERS[model]
+    forecaster = _FORECASTERS[model] if model in _FORECASTERS else Own(named(FORECASTER, model, MODELS))
     expected: list[Expected] = []
     unpredictable: list[Unpredictable] = []
     for skeleton in _skeletons(past):
@@ -145,3 +146,16 @@ def _blocks(expected: Sequence[Expected]) -> dict[tuple[float, float], float]:
         end = max(end, span[1])
         begins[span] = begin
     return begins
+
+
+def check_model(name: str) -> None:
+    """Check that there is a model, and that a plug-in loads.
+
+    Args:
+        name: As `model` of `predict`.
+
+    Raises:
+        PluginError: There is no such model, or the plug-in cannot be loaded.
+    """
+    if name not in MODELS:
+        named(FORECASTER, name, MODELS).load()

@@ -26,14 +26,13 @@ def another_policy(text: str) -> Setting:
     Raises:
         ScenarioError: There is no such policy or scheduler, or they do not go together.
     """
-    from weir import _core
+    from weir.simulation.algorithms import known_sharing
 
     policy, _, scheduler = text.partition(" by ")
     try:
-        canonical, enforced = _core.parse_sharing(policy.strip(), scheduler.strip() or None)
+        canonical, kept = known_sharing(policy.strip(), scheduler.strip() or None)
     except ValueError as error:
         raise ScenarioError(f"policy {text}: {error}", hint="name a scheduler as in `size-fair by gift`") from error
-    kept = enforced if scheduler else None
     return Setting(f"policy {text}", lambda scenario: dataclasses.replace(scenario, policy=canonical, scheduler=kept))
 
 
@@ -46,11 +45,12 @@ def another_allocator(name: str) -> Setting:
     Raises:
         ScenarioError: There is no such allocator.
     """
-    from weir import _core
+    from weir.simulation.algorithms import known_allocator
 
-    known = _core.allocator_names()
-    if name not in known:
-        raise ScenarioError(f"there is no allocator {name}", hint=f"there are {', '.join(known)}")
+    try:
+        known_allocator(name)
+    except ValueError as error:
+        raise ScenarioError(str(error), hint="`weir plugins` lists those of installed packages") from error
     return Setting(f"allocator {name}", lambda scenario: dataclasses.replace(scenario, allocator=name))
 
 

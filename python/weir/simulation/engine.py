@@ -3,7 +3,6 @@
 The interpreter's lock is free while the engine works, so that threads run scenarios beside each other.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -49,14 +48,17 @@ def simulate(prepared: Prepared, *, progress: Callable[[Progress], object] | Non
 
     Raises:
         ScenarioError: The scenario has a fault, which the error names.
+        PluginError: A plug-in that the scenario names is not there, or fails; the run then ends at once.
     """
     from weir import _core
+    from weir.simulation.algorithms import for_engine
 
     def report(*figures: Any) -> None:
         if progress is not None:
             progress(Progress(*figures))
 
+    document, plugins = for_engine(prepared.document)
     try:
-        return decode(_core.simulate(json.dumps(prepared.document), prepared.steps, report))
+        return decode(_core.simulate(document, prepared.steps, report, **plugins))
     except ValueError as error:
         raise ScenarioError(f"the scenario cannot be run: {error}", hint="see docs/reference/scenarios.md") from error

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from weir import _core
+from weir.simulation.algorithms import check_mode, known_allocator, known_sharing
 from weir.simulation.documents import REQUIRED, Document, Table, parse_document, read_document
 from weir.simulation.errors import ScenarioError
 from weir.simulation.topology import Topology, parse_topology, topology_named
@@ -88,7 +89,7 @@ class Scenario:
     mode: Mode = "flow"
     policy: str = POLICY
     scheduler: str | None = None
-    """Algorithm that enforces the policy; None is the policy's default."""
+    """Algorithm that enforces the policy, or a plug-in, in the mode `request`; None is the policy's default."""
     entitlements: tuple[Entitlement, ...] = ()
     allocator: str = ALLOCATOR
     layout: str | None = None
@@ -203,6 +204,7 @@ def scenario_of(document: Document, *, like: Scenario | None = None) -> Scenario
         faults=tuple(_fault(fault, topology) for fault in table.tables("faults")),
     )
     table.close()
+    _check_mode(table, scenario)
     check_room(scenario.topology, scenario.workload, document.origin)
     return scenario
 
@@ -225,7 +227,7 @@ def store_settings(table: Table, topology: Topology) -> dict[str, Any]:
         "policy": policy,
         "scheduler": scheduler,
         "entitlements": tuple(_entitlement(share) for share in table.tables("share")),
-        "allocator": table.choice("allocator", ALLOCATOR, _core.allocator_names()),
+        "allocator": table.value("allocator", ALLOCATOR, "an allocator such as balanced", _allocator),
         **_layout(table.table("layout"), topology),
         "lambda_seconds": _lambda(table),
     }
@@ -301,11 +303,23 @@ def _sharing(table: Table) -> tuple[str, str | None]:
     policy = table.text("policy", POLICY, what="a policy such as size-fair")
     scheduler = table.text("scheduler") if table.has("scheduler") else None
     try:
-        canonical, enforced = _core.parse_sharing(policy, scheduler)
+        return known_sharing(policy, scheduler)
     except ValueError as error:
         key = "scheduler" if scheduler is not None and "scheduler" in str(error) else "policy"
         raise table.error(key if table.has(key) else None, str(error)) from error
-    return canonical, None if scheduler is None else enforced
+
+
+def _allocator(found: Any) -> str:
+    if not isinstance(found, str):
+        raise ValueError
+    return known_allocator(found)
+
+
+def _check_mode(table: Table, scenario: Scenario) -> None:
+    try:
+        check_mode(scenario.scheduler, scenario.mode)
+    except ScenarioError as error:
+        raise table.error("scheduler", error.message, error.hint) from error
 
 
 def _layout(table: Table, topology: Topology) -> dict[str, Any]:

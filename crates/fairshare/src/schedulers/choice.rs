@@ -1,5 +1,6 @@
 //! The scheduler that a site chose, and the change to another one while jobs run.
 
+use crate::schedulers::chosen::{Chooser, Chosen};
 use crate::schedulers::fifo::Fifo;
 use crate::schedulers::gift::Gift;
 use crate::schedulers::jobs::JobTable;
@@ -15,6 +16,12 @@ pub fn scheduler(sharing: &Sharing, settings: Settings) -> Box<dyn Scheduler> {
     with_jobs(sharing, JobTable::new(settings))
 }
 
+/// A scheduler of one device, without jobs, whose choices `chooser` makes. The policy decides nothing; it tells the chooser
+/// what each job is owed.
+pub fn scheduler_by(chooser: Box<dyn Chooser>, sharing: &Sharing, settings: Settings) -> Box<dyn Scheduler> {
+    Box::new(Queues::new(Chosen::new(chooser, sharing), JobTable::new(settings)))
+}
+
 /// Continues under another policy, scheduler or entitlements. Registered jobs, queued requests in their order of
 /// arrival, requests in service and accounts all stay. The lead or lag of jobs is forgotten, because it was measured
 /// against the old policy.
@@ -24,10 +31,10 @@ pub fn replace_sharing(current: Box<dyn Scheduler>, sharing: &Sharing) -> Box<dy
 
 fn with_jobs(sharing: &Sharing, jobs: JobTable) -> Box<dyn Scheduler> {
     match sharing.algorithm() {
-        Algorithm::Fifo => Box::new(Queues::<Fifo>::new(sharing, jobs)),
-        Algorithm::Gift => Box::new(Queues::<Gift>::new(sharing, jobs)),
-        Algorithm::StatisticalToken => Box::new(Queues::<StatisticalToken>::new(sharing, jobs)),
-        Algorithm::Tbf => Box::new(Queues::<Tbf>::new(sharing, jobs)),
-        Algorithm::VirtualTime => Box::new(Queues::<VirtualTime>::new(sharing, jobs)),
+        Algorithm::Fifo => Box::new(Queues::new(Fifo::default(), jobs)),
+        Algorithm::Gift => Box::new(Queues::new(Gift::new(sharing), jobs)),
+        Algorithm::StatisticalToken => Box::new(Queues::new(StatisticalToken::new(sharing, &jobs), jobs)),
+        Algorithm::Tbf => Box::new(Queues::new(Tbf::new(sharing, &jobs), jobs)),
+        Algorithm::VirtualTime => Box::new(Queues::new(VirtualTime::new(sharing, &jobs), jobs)),
     }
 }

@@ -6,20 +6,16 @@ use std::collections::BTreeMap;
 use crate::schedulers::jobs::{JobTable, Request};
 use crate::schedulers::queues::Discipline;
 use crate::schedulers::Dispatch;
-use crate::sharing::Sharing;
 use crate::time::Nanos;
 
 /// Serves requests in order of arrival. It knows no weights, so neither attributes nor portions matter.
+#[derive(Default)]
 pub(crate) struct Fifo {
     /// Order of arrival to the slot of the job whose request it is.
     order: BTreeMap<u64, usize>,
 }
 
 impl Discipline for Fifo {
-    fn new(_: &Sharing, _: &JobTable) -> Fifo {
-        Fifo { order: BTreeMap::new() }
-    }
-
     fn enter(&mut self, jobs: &JobTable, slot: usize) {
         self.order.extend(jobs.queue(slot).iter().map(|request: &Request| (request.arrival, slot)));
     }

@@ -67,6 +67,11 @@ impl Allotment {
 }
 
 impl Gift {
+    /// Without jobs.
+    pub(crate) fn new(sharing: &Sharing) -> Gift {
+        Gift { paths: Paths::new(sharing.clone()), end: None, allotments: Vec::new(), order: BTreeSet::new() }
+    }
+
     /// Gives the job the place in the order that its queue and allotment say, if any.
     fn replace(&mut self, jobs: &JobTable, slot: usize) {
         if slot >= self.allotments.len() {
@@ -148,10 +153,6 @@ impl Gift {
 }
 
 impl Discipline for Gift {
-    fn new(sharing: &Sharing, _: &JobTable) -> Gift {
-        Gift { paths: Paths::new(sharing.clone()), end: None, allotments: Vec::new(), order: BTreeSet::new() }
-    }
-
     /// A change of a job counts from the next interval on.
     fn enter(&mut self, jobs: &JobTable, slot: usize) {
         self.replace(jobs, slot);

@@ -153,6 +153,11 @@ impl JobTable {
         &self.entry(slot).queue
     }
 
+    /// Device time charged to the job since it was registered.
+    pub(crate) fn charged(&self, slot: usize) -> Nanos {
+        Nanos(self.entry(slot).charged.max(0).unsigned_abs())
+    }
+
     /// Whether the job counts as active, its grace taken as of the last [`end_grace`] call.
     ///
     /// [`end_grace`]: JobTable::end_grace
@@ -246,12 +251,7 @@ impl JobTable {
         let cost = request.cost();
         entry.charged += signed(cost);
         Started {
-            dispatch: Dispatch {
-                job: entry.job,
-                token: request.token,
-                cost,
-                waited: now.saturating_since(request.enqueued),
-            },
+            dispatch: Dispatch { job: entry.job, token: request.token, cost, waited: request.waited(now) },
             arrival: request.arrival,
             charge: signed(cost) + std::mem::take(&mut entry.correction),
         }
@@ -325,7 +325,7 @@ impl JobTable {
                 owed: owed.map(|owed| owed.get(slot).copied().unwrap_or(0.0)),
                 active: self.is_active_at(slot, now),
                 queued: entry.queue.len(),
-                charged: Nanos(entry.charged.max(0).unsigned_abs()),
+                charged: self.charged(slot),
                 backlogged: self.times[slot].backlog.until(now.max(self.latest), entry.queue.is_empty()),
             }
         };
@@ -403,6 +403,11 @@ impl Request {
     fn new(token: Token, cost: Nanos, arrival: u64, enqueued: Nanos) -> Request {
         let cost = [0, 16, 32].map(|shift| (cost.0 >> shift) as u16);
         Request { token, arrival, enqueued, cost, is_fetched: false }
+    }
+
+    /// The time for which the request has been queued.
+    pub(crate) fn waited(&self, now: Nanos) -> Nanos {
+        now.saturating_since(self.enqueued)
     }
 
     /// The cost: 1 ns to [`REQUEST_COST_MAX`].

@@ -3,6 +3,7 @@
 //! Each algorithm is a `Discipline`, which orders jobs; `Queues` makes a [`Scheduler`] of it.
 
 mod choice;
+mod chosen;
 mod fifo;
 mod gift;
 mod jobs;
@@ -12,7 +13,8 @@ mod statistical_token;
 mod tbf;
 mod virtual_time;
 
-pub use self::choice::{replace_sharing, scheduler};
+pub use self::choice::{replace_sharing, scheduler, scheduler_by};
+pub use self::chosen::{Choice, Chooser, Waiting};
 pub use self::jobs::JobTable;
 
 use std::collections::HashMap;

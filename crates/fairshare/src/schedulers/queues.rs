@@ -6,14 +6,10 @@
 use crate::job::{JobAttributes, JobId, Token};
 use crate::schedulers::jobs::JobTable;
 use crate::schedulers::{Dispatch, JobShare, Portions, Refusal, Scheduler};
-use crate::sharing::Sharing;
 use crate::time::Nanos;
 
 /// The order in which jobs are served. Jobs are named by their slots in the table.
 pub(crate) trait Discipline: Send + Sized {
-    /// A discipline without jobs, which are then [entered](Discipline::enter).
-    fn new(sharing: &Sharing, jobs: &JobTable) -> Self;
-
     /// Takes in a job, as active and backlogged as the table says.
     fn enter(&mut self, jobs: &JobTable, slot: usize);
 
@@ -66,9 +62,8 @@ pub(crate) struct Queues<D> {
 }
 
 impl<D: Discipline> Queues<D> {
-    /// Serves the jobs of `jobs` from now on.
-    pub(crate) fn new(sharing: &Sharing, jobs: JobTable) -> Queues<D> {
-        let mut discipline = D::new(sharing, &jobs);
+    /// Serves the jobs of `jobs` from now on, by a discipline that has none yet.
+    pub(crate) fn new(mut discipline: D, jobs: JobTable) -> Queues<D> {
         for slot in jobs.occupied() {
             discipline.enter(&jobs, slot);
         }

@@ -41,6 +41,17 @@ pub(crate) struct StatisticalToken {
 }
 
 impl StatisticalToken {
+    /// Without jobs.
+    pub(crate) fn new(sharing: &Sharing, jobs: &JobTable) -> StatisticalToken {
+        StatisticalToken {
+            paths: Paths::new(sharing.clone()),
+            dice: Pcg64Mcg::seed_from_u64(jobs.settings().seed),
+            assigned: Vec::new(),
+            segments: Segments::default(),
+            is_stale: true,
+        }
+    }
+
     /// Evaluates equation 1 anew where anything it depends on has changed.
     fn assign(&mut self, jobs: &JobTable) {
         if !std::mem::take(&mut self.is_stale) {
@@ -69,16 +80,6 @@ impl StatisticalToken {
 }
 
 impl Discipline for StatisticalToken {
-    fn new(sharing: &Sharing, jobs: &JobTable) -> StatisticalToken {
-        StatisticalToken {
-            paths: Paths::new(sharing.clone()),
-            dice: Pcg64Mcg::seed_from_u64(jobs.settings().seed),
-            assigned: Vec::new(),
-            segments: Segments::default(),
-            is_stale: true,
-        }
-    }
-
     /// The next assignment finds a job that is active.
     fn enter(&mut self, _: &JobTable, _: usize) {}
 

@@ -89,6 +89,21 @@ impl Default for Bucket {
 }
 
 impl Tbf {
+    /// Without jobs.
+    pub(crate) fn new(sharing: &Sharing, jobs: &JobTable) -> Tbf {
+        Tbf {
+            paths: Paths::new(sharing.clone()),
+            settled: jobs.latest(),
+            buckets: Vec::new(),
+            clock: 0,
+            waiting: BTreeSet::new(),
+            filling: BTreeSet::new(),
+            rate_waiting: 0,
+            rate_spared: 0,
+            is_stale: true,
+        }
+    }
+
     /// Takes the clock on to `now`, through the moments at which buckets fill.
     #[inline]
     fn settle(&mut self, now: Nanos) {
@@ -241,20 +256,6 @@ impl Tbf {
 }
 
 impl Discipline for Tbf {
-    fn new(sharing: &Sharing, jobs: &JobTable) -> Tbf {
-        Tbf {
-            paths: Paths::new(sharing.clone()),
-            settled: jobs.latest(),
-            buckets: Vec::new(),
-            clock: 0,
-            waiting: BTreeSet::new(),
-            filling: BTreeSet::new(),
-            rate_waiting: 0,
-            rate_spared: 0,
-            is_stale: true,
-        }
-    }
-
     /// A job without a bucket gets a full one; its rate is set with the next decision.
     fn enter(&mut self, _: &JobTable, slot: usize) {
         if slot >= self.buckets.len() {

@@ -30,6 +30,17 @@ pub(crate) struct VirtualTime {
 }
 
 impl VirtualTime {
+    /// Without jobs.
+    pub(crate) fn new(sharing: &Sharing, jobs: &JobTable) -> VirtualTime {
+        let credit_max = jobs.settings().credit_max;
+        VirtualTime {
+            paths: Paths::new(sharing.clone()),
+            turns: Turns::new(credit_max),
+            bounds: Bounds::new(credit_max),
+            lookahead: Lookahead::new(),
+        }
+    }
+
     /// Gives a job that stays at its places the weights that are right now.
     fn reweigh(&mut self, jobs: &JobTable, slot: usize) {
         let path = self.paths.of(jobs, slot);
@@ -83,16 +94,6 @@ impl VirtualTime {
 }
 
 impl Discipline for VirtualTime {
-    fn new(sharing: &Sharing, jobs: &JobTable) -> VirtualTime {
-        let credit_max = jobs.settings().credit_max;
-        VirtualTime {
-            paths: Paths::new(sharing.clone()),
-            turns: Turns::new(credit_max),
-            bounds: Bounds::new(credit_max),
-            lookahead: Lookahead::new(),
-        }
-    }
-
     fn enter(&mut self, jobs: &JobTable, slot: usize) {
         let path = self.paths.of(jobs, slot);
         self.turns.attach(slot, &path);

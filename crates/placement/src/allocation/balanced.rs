@@ -34,8 +34,8 @@ pub struct Balanced {
 }
 
 impl Allocator for Balanced {
-    fn name(&self) -> AllocatorName {
-        AllocatorName::Balanced
+    fn name(&self) -> &str {
+        AllocatorName::Balanced.text()
     }
 
     fn allocate(

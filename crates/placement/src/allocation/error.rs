@@ -60,6 +60,12 @@ pub enum AllocationError {
         /// The load it was given.
         load_bytes: f64,
     },
+    /// A demand to which an allocator of one's own gave targets that its stripes cannot have.
+    #[error("the stripes of demand {demand} do not lie on as many distinct, used targets")]
+    Misplaced {
+        /// The number of the demand, from 0.
+        demand: usize,
+    },
     /// An allocator that does not exist.
     #[error("unknown allocator `{0}`: expected one of {list}", list = AllocatorName::NAMES.join(", "))]
     UnknownAllocator(String),

@@ -37,8 +37,8 @@ struct Turn {
 }
 
 impl Allocator for LustreStandard {
-    fn name(&self) -> AllocatorName {
-        AllocatorName::LustreStandard
+    fn name(&self) -> &str {
+        AllocatorName::LustreStandard.text()
     }
 
     fn allocate(

@@ -7,8 +7,8 @@ use super::{check_demands, Allocation, AllocationError, Allocator, AllocatorName
 pub struct Random {}
 
 impl Allocator for Random {
-    fn name(&self) -> AllocatorName {
-        AllocatorName::Random
+    fn name(&self) -> &str {
+        AllocatorName::Random.text()
     }
 
     fn allocate(

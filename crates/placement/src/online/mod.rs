@@ -8,12 +8,14 @@ mod awaited;
 mod cluster;
 mod company;
 mod detour;
+mod own;
 mod placer;
 mod record;
 mod refusal;
 mod unheard;
 
 pub use cluster::{Figures, Presence};
+pub use own::AllocatorMaker;
 pub use placer::{each_stripe, Placed, Placer, Seat, Tally};
 pub use record::{LeftOut, Record};
 pub use refusal::Refusal;

@@ -3,6 +3,7 @@
 use super::awaited::{Awaited, Turn};
 use super::cluster::{loads, set_loads, Cluster, Figures, Loads, Unfit};
 use super::company::Company;
+use super::own::{AllocatorMaker, By, Own};
 use super::record::{self, LeftOut, Record};
 use super::refusal::Refusal;
 use crate::{
@@ -14,6 +15,7 @@ use avoidance::NewFile;
 use std::borrow::Cow;
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Name in records and metrics of a choice that the client made.
 const EXPLICIT: &str = "explicit";
@@ -32,7 +34,7 @@ pub struct Placer {
     defaults: LayoutDefaults,
     /// The request for files without one.
     usual: LayoutSpecification,
-    name: AllocatorName,
+    by: By,
     cluster: Cluster,
     awaited: Awaited,
     /// Slow targets that are due for a stripe, and when each had the last one.
@@ -91,14 +93,16 @@ enum Chosen {
     Balanced(Box<Balanced>),
     Lustre(Box<LustreStandard>),
     Random(Random),
+    Own(Own),
 }
 
 impl Chooser {
-    fn of(name: AllocatorName, seed: u64) -> Chooser {
-        let allocator = match name {
-            AllocatorName::Balanced => Chosen::Balanced(Box::default()),
-            AllocatorName::LustreStandard => Chosen::Lustre(Box::default()),
-            AllocatorName::Random => Chosen::Random(Random::default()),
+    fn of(by: &By, seed: u64) -> Chooser {
+        let allocator = match (&by.own, by.name) {
+            (Some(maker), _) => Chosen::Own(Own::new(Arc::clone(maker), seed)),
+            (None, AllocatorName::Balanced) => Chosen::Balanced(Box::default()),
+            (None, AllocatorName::LustreStandard) => Chosen::Lustre(Box::default()),
+            (None, AllocatorName::Random) => Chosen::Random(Random::default()),
         };
         Chooser { allocator, random: SplitMix64(seed), heard_seconds: f64::NEG_INFINITY, chosen: Vec::new() }
     }
@@ -115,8 +119,8 @@ impl Chooser {
 }
 
 impl Seat {
-    fn new(server: ServerId, allocator: AllocatorName, seed: u64) -> Seat {
-        Seat { server, chooser: RefCell::new(Chooser::of(allocator, seed)), company: Company::default() }
+    fn new(server: ServerId, by: &By, seed: u64) -> Seat {
+        Seat { server, chooser: RefCell::new(Chooser::of(by, seed)), company: Company::default() }
     }
 }
 
@@ -125,11 +129,12 @@ impl Placer {
     pub fn new(server: ServerId, targets: &[TargetId], defaults: LayoutDefaults) -> Placer {
         let seed = u64::from(server.0);
         let cluster = Cluster::new(targets, defaults.stripe_bytes);
+        let by = By::named(AllocatorName::default());
         let mut placer = Placer {
-            seat: Seat::new(server, AllocatorName::default(), seed),
+            seat: Seat::new(server, &by, seed),
             defaults,
             usual: LayoutSpecification::striped(None, Stripes::Default),
-            name: AllocatorName::default(),
+            by,
             cluster,
             awaited: Awaited::default(),
             probes: Vec::new(),
@@ -152,7 +157,7 @@ impl Placer {
 
     /// A seat for files of `server`, by the allocator in use, with dice that begin at `seed`.
     pub fn new_seat(&self, server: ServerId, seed: u64) -> Seat {
-        Seat::new(server, self.name, seed)
+        Seat::new(server, &self.by, seed)
     }
 
     /// Places files of another server from now on, whose seat is `seat`; afterwards `seat` is that of the server before. The
@@ -164,27 +169,36 @@ impl Placer {
         self.seat.chooser.get_mut().swap_turns(seat.chooser.get_mut());
     }
 
-    /// The allocator in use.
+    /// The allocator in use, or in whose place one's own is.
     pub fn allocator(&self) -> AllocatorName {
-        self.name
+        self.by.name
     }
 
     /// Chooses by another allocator from now on.
     pub fn set_allocator(&mut self, name: AllocatorName) {
-        if name != self.name {
-            self.name = name;
-            self.set_seed(self.seed.wrapping_add(1));
-            self.awaited = Awaited::default();
-            self.cluster.release_all();
-            self.cluster.sort_targets(name == AllocatorName::Balanced);
-            self.find_probes();
+        if name != self.by.name || self.by.own.is_some() {
+            self.choose_by(By::named(name));
         }
+    }
+
+    /// Chooses by allocators of one's own from now on.
+    pub fn set_own_allocator(&mut self, maker: Arc<dyn AllocatorMaker>) {
+        self.choose_by(By { own: Some(maker), ..self.by });
+    }
+
+    fn choose_by(&mut self, by: By) {
+        self.by = by;
+        self.set_seed(self.seed.wrapping_add(1));
+        self.awaited = Awaited::default();
+        self.cluster.release_all();
+        self.cluster.sort_targets(self.by.is_balanced());
+        self.find_probes();
     }
 
     /// Adopts the figures of every target, at `seconds` since the server started; none leaves them as before.
     pub fn refresh(&mut self, seconds: f64, heard: impl Fn(TargetId) -> Option<Figures>) {
         self.seconds = seconds;
-        self.cluster.refresh(seconds, self.name == AllocatorName::Balanced, heard);
+        self.cluster.refresh(seconds, self.by.is_balanced(), heard);
         self.seat.company.hear(self.cluster.unheard());
         self.find_probes();
     }
@@ -273,7 +287,7 @@ impl Placer {
     /// A new file of this layout is likely to be written soon. `file` is its number, above those of files before;
     /// `unix_seconds` are exact.
     pub fn awaits(&mut self, file: u64, layout: &Layout, unix_seconds: f64) {
-        if self.name != AllocatorName::Balanced {
+        if !self.by.is_balanced() {
             return;
         }
         let first = layout.components().first().map_or(&[][..], |component| &component.targets);
@@ -409,7 +423,7 @@ impl Placer {
             }
         }
         chosen.clear();
-        let is_forced = among_open == file.open && self.name == AllocatorName::Balanced;
+        let is_forced = among_open == file.open && self.by.is_balanced();
         if is_forced || !self.allocate(allocator, random, (file, among_open, bytes), chosen) {
             chosen.clear();
             self.take_turns(file, among_open, chosen);
@@ -446,6 +460,7 @@ impl Placer {
             }
             Chosen::Lustre(lustre) => lustre.allocate(&view, &[demand], &mut random),
             Chosen::Random(uniform) => uniform.allocate(&view, &[demand], &mut random),
+            Chosen::Own(own) => own.allocate(&view, demand, &mut random),
         };
         allocation.map(|allocation| chosen.extend_from_slice(allocation.targets())).is_ok()
     }
@@ -540,7 +555,7 @@ impl Placer {
 
     pub(crate) fn record(&self, layout: &Layout, is_explicit: bool) -> Record {
         let cluster = &self.cluster;
-        let by = Cow::Borrowed(if is_explicit { EXPLICIT } else { self.name.text() });
+        let by = if is_explicit { Cow::Borrowed(EXPLICIT) } else { self.by.text() };
         let left_out = |indices: &[u32]| {
             LeftOut::of(indices.iter().map(|&index| cluster.targets[index as usize]), indices.len())
         };

@@ -9,6 +9,7 @@ use super::shared::{Home, Shared};
 use super::time::seconds;
 use crate::check::Settings;
 use crate::scenario::Fault;
+use std::sync::Arc;
 use weir_exchange::{placements, Exchange};
 use weir_fairshare::Nanos;
 use weir_placement::online::{Placed, Placer, Refusal};
@@ -32,6 +33,9 @@ impl Placers {
             (0..machines.targets.len() as u32).map(|number| machines.name(number)).collect();
         let mut blank = Placer::new(ServerId(0), &targets, settings.defaults);
         blank.set_allocator(settings.allocator);
+        if let Some(maker) = &settings.algorithms.allocator {
+            blank.set_own_allocator(Arc::clone(maker));
+        }
         let homes =
             (0..machines.servers.len() as u16).map(|number| Home::new(number, &blank, seed)).collect();
         let shared = Some(Shared::new(blank.clone(), lambda));

@@ -64,10 +64,10 @@ impl Server {
         let own = &site.scenario.topology.servers[usize::from(number)];
         let dice = |device| site.dice(number, boot, device);
         let targets = own.targets.iter().zip(0..);
-        let mut stations: Vec<Station> = targets
-            .map(|(target, index)| Station::target(target, &site.settings.sharing, dice(index)))
-            .collect();
-        stations.push(Station::metadata(own.metadata_seconds, &site.settings.sharing, dice(u64::MAX)));
+        let (sharing, make) = (&site.settings.sharing, site.settings.algorithms.chooser.as_ref());
+        let mut stations: Vec<Station> =
+            targets.map(|(target, index)| Station::target(target, sharing, make, dice(index))).collect();
+        stations.push(Station::metadata(own.metadata_seconds, sharing, make, dice(u64::MAX)));
         let nothing = Told { server: number, boot, jobs: Rc::clone(&site.jobs), ..Told::default() };
         let mut exchange = Exchange::new(nothing, site.lambda, now);
         let servers = (0..site.scenario.topology.servers.len() as u16).filter(|&server| server != number);

@@ -3,6 +3,7 @@
 //! A target's speed depends on its pace, which is that of faults and of its bytes in use, and on the streams that it serves
 //! at once. The device emulates the speed of the moment, which is set before each request that it begins.
 
+use crate::algorithms::ChooserMaker;
 use crate::core::time::nanos;
 use crate::topology::{Target, Transfer};
 use std::collections::BTreeMap;
@@ -63,8 +64,13 @@ struct Nature {
 }
 
 impl Station {
-    /// A target, with the dice of its scheduler.
-    pub(super) fn target(target: &Target, sharing: &Sharing, seed: u64) -> Station {
+    /// A target, with the dice of its scheduler; `make` makes a chooser of these dice, in the scheduler's place.
+    pub(super) fn target(
+        target: &Target,
+        sharing: &Sharing,
+        make: Option<&ChooserMaker>,
+        seed: u64,
+    ) -> Station {
         let nature = Nature {
             read: target.read,
             write: target.write,
@@ -73,15 +79,24 @@ impl Station {
             set: 1.0,
             streams: BTreeMap::new(),
         };
-        let device = Device::new(sharing, Some(nature.speed(1.0)), seed);
+        let speed = Some(nature.speed(1.0));
+        let device = match make {
+            Some(make) => Device::chosen_by(make(seed), sharing, speed),
+            None => Device::new(sharing, speed, seed),
+        };
         Station { device, nature, serving: None, release: None }
     }
 
     /// The metadata service of a server, each of whose operations takes so long.
-    pub(super) fn metadata(seconds: f64, sharing: &Sharing, seed: u64) -> Station {
+    pub(super) fn metadata(
+        seconds: f64,
+        sharing: &Sharing,
+        make: Option<&ChooserMaker>,
+        seed: u64,
+    ) -> Station {
         let transfer = Transfer { bytes_per_second: f64::INFINITY, fixed_seconds: seconds };
         let target = Target::plain(0, transfer);
-        Station::target(&target, sharing, seed)
+        Station::target(&target, sharing, make, seed)
     }
 
     /// Queues a request.
@@ -187,7 +202,7 @@ mod tests {
     fn station(seek_penalty: f64, seek_floor: f64) -> Station {
         let transfer = Transfer { bytes_per_second: 1e9, fixed_seconds: 0.0 };
         let target = Target { seek_penalty, seek_floor, ..Target::plain(1, transfer) };
-        Station::target(&target, &Sharing::of("job-fair".parse().expect("a policy")), 0)
+        Station::target(&target, &Sharing::of("job-fair".parse().expect("a policy")), None, 0)
     }
 
     /// Queues a request of each stream at once; answers how long each takes, to the nearest microsecond.

@@ -10,6 +10,7 @@ mod flow;
 mod loops;
 mod observation;
 mod owed;
+mod own_algorithms;
 mod request_faults;
 mod scenarios;
 mod sharing;

@@ -15,6 +15,8 @@ they look for periods again. `Background` does this on a thread of its own.
 
 from collections.abc import Callable
 
+from weir.plugins import FORECASTER, given, named
+from weir.plugins.forecaster import ForecasterLike
 from weir.prediction.bandwidth.autoregression import Autoregression
 from weir.prediction.bandwidth.background import Background
 from weir.prediction.bandwidth.baselines import LastValue, Mean, Median
@@ -25,6 +27,7 @@ from weir.prediction.bandwidth.history import History
 from weir.prediction.bandwidth.method import Method
 from weir.prediction.bandwidth.nyquist import Sampling
 from weir.prediction.bandwidth.online import Online
+from weir.prediction.bandwidth.own import OwnMethod
 from weir.prediction.bandwidth.paper_dft import PaperDft
 from weir.prediction.bandwidth.seasonal import Seasonal
 from weir.prediction.bandwidth.single import Single
@@ -38,6 +41,7 @@ __all__ = [
     "Forecaster",
     "NothingObservedError",
     "Outlook",
+    "check",
     "make",
 ]
 
@@ -64,7 +68,7 @@ NAMES = (*_METHODS, _ONLINE)
 
 
 def make(
-    name: str = _ONLINE,
+    name: ForecasterLike = _ONLINE,
     *,
     period_seconds: float | None = None,
     window: int = WINDOW,
@@ -74,7 +78,8 @@ def make(
     """Make a forecaster without a past.
 
     Args:
-        name: One of `NAMES`.
+        name: One of `NAMES`, the name of a plug-in or its place, `module:attribute`, or the plug-in itself: a class, or
+            a function that makes objects.
         period_seconds: The shortest period of the analysis' disturbances, where it is known: forecasts then warn when
             steps are too far apart to see it.
         window: Number of steps that the mean, the median and the paper's transform look at; others remember four times
@@ -83,7 +88,8 @@ def make(
         coverage: Probability that the next value lies between `low` and `high` of a forecast.
 
     Raises:
-        ValueError: There is no such name, or a number is out of its range.
+        ValueError: A number is out of its range.
+        PluginError: There is no such forecaster, or the plug-in cannot be loaded or made.
     """
     if window < 4:
         raise ValueError(f"a window of {window} steps is too short to forecast from; give 4 or more")
@@ -97,6 +103,23 @@ def make(
     if name == _ONLINE:
         methods = [method(window, threshold) for method in _METHODS.values()]
         return Online(methods, history=history, sampling=sampling, coverage=coverage)
-    if name not in _METHODS:
-        raise ValueError(f"there is no forecaster {name!r}; there are {', '.join(NAMES)}")
-    return Single(_METHODS[name](window, threshold), history=history, sampling=sampling, coverage=coverage)
+    if isinstance(name, str) and name in _METHODS:
+        method = _METHODS[name](window, threshold)
+    else:
+        method = OwnMethod(named(FORECASTER, name, NAMES) if isinstance(name, str) else given(FORECASTER, name))
+    return Single(method, history=history, sampling=sampling, coverage=coverage)
+
+
+def check(name: ForecasterLike) -> None:
+    """Check that there is a forecaster, and that a plug-in loads.
+
+    Args:
+        name: As for `make`.
+
+    Raises:
+        PluginError: There is no such forecaster, or the plug-in cannot be loaded.
+    """
+    if not isinstance(name, str):
+        given(FORECASTER, name)
+    elif name not in NAMES:
+        named(FORECASTER, name, NAMES).load()

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
 
 from weir.prediction.bandwidth.history import Steps
 
@@ -13,7 +12,7 @@ Prediction = Callable[[float], float]
 class Method(ABC):
     """A forecasting method. It may keep results between fits, which come in the order of the steps."""
 
-    name: ClassVar[str]
+    name: str
 
     @abstractmethod
     def fit(self, steps: Steps) -> Prediction | None:

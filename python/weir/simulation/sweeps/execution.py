@@ -5,6 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from weir.simulation.algorithms import identities
 from weir.simulation.errors import ScenarioError
 from weir.simulation.sweeps.engine import engine_digest
 from weir.simulation.sweeps.errors import SweepError
@@ -97,7 +98,8 @@ def check(plan: Plan, *, has_slowdowns: bool) -> Checked:
         except ScenarioError as error:
             raise plan.fault(settings, error) from error
         works[work] = None
-        points.append(Point(digest_of([scenario.settings(), work, has_slowdowns]), settings))
+        decisive = [scenario.settings(), work, has_slowdowns, *identities(scenario)]
+        points.append(Point(digest_of(decisive), settings))
     if not points:
         raise plan.error("leave_out leaves no point")
     parts = {f"the values of {key}": digest_of(values) for key, values in plan.axes.items()}

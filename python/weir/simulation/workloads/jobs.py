@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weir.plugins import PluginError
 from weir.simulation.documents import Table, as_seconds
 from weir.simulation.errors import ScenarioError
 from weir.simulation.topology import Topology
@@ -155,10 +156,21 @@ def templates_of(table: Table, seed: int, number: int, remarks: Remarks) -> list
         fault = "its work is missing" if not given else f"it has {' and '.join(given)}, and may have one of them"
         raise table.error(None, fault, f"give {', '.join(SOURCES[:-1])} or {SOURCES[-1]}")
     if given == ["generator"]:
-        name = table.choice("generator", "", tuple(GENERATORS))
-        make = maker_of(read_parameters(generator_class(name), table), seed, number)
-        return [Template(name, "user", 0.0, make)]
+        name = table.text("generator", what="a generator such as ior, or a plug-in")
+        return [Template(name, "user", 0.0, maker_of(_generator(name, table), seed, number))]
     return _logged(table, remarks) if given == ["log"] else _traced(table, remarks)
+
+
+def _generator(name: str, table: Table) -> Generator:
+    """The generator of a name, with the parameters of its table."""
+    if name in GENERATORS:
+        return read_parameters(generator_class(name), table)
+    from weir.simulation.workloads.own import own_generator
+
+    try:
+        return own_generator(name, table, tuple(GENERATORS))
+    except PluginError as error:
+        raise table.error("generator", error.message, error.hint) from error
 
 
 def log_options(table: Table) -> LogOptions:

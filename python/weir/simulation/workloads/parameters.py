@@ -32,6 +32,8 @@ class Generator(Protocol):
         """
 
 
+PARAMETER_KINDS = ("whole", "size", "seconds", "fraction", "switch", "choice")
+"""Kinds of parameters, each with a function here that declares one."""
 Kind = TypeVar("Kind")
 
 

@@ -3,7 +3,7 @@
 use super::super::record::{LeftOut, Record};
 use super::super::refusal::Refusal;
 use super::{Placed, Placer};
-use crate::{AllocatorName, Layout, LayoutSpecification, TargetId, TargetState};
+use crate::{Layout, LayoutSpecification, TargetId, TargetState};
 
 /// A file that is to be placed.
 pub(super) struct NewFile<'a> {
@@ -75,7 +75,7 @@ impl Placer {
             let index = index as usize;
             let state = view.targets()[index];
             // The balanced allocator keeps its conclusions as long as no speed changes. The others look at no room.
-            let is_balanced = self.name == AllocatorName::Balanced;
+            let is_balanced = self.by.is_balanced();
             let (speed, free_bytes) = if is_balanced { (state.speed, 0) } else { (0.0, state.free_bytes) };
             let _ = view.update_target(index, speed, state.load_bytes, free_bytes);
             (index, state)
@@ -128,7 +128,7 @@ impl Placer {
 mod tests {
     use super::super::super::Figures;
     use super::*;
-    use crate::{LayoutDefaults, ServerId};
+    use crate::{AllocatorName, LayoutDefaults, ServerId};
     use proptest::prelude::*;
 
     const DEFAULTS: LayoutDefaults = LayoutDefaults { stripe_bytes: 1 << 20, stripe_count: 1 };

@@ -25,7 +25,7 @@ impl Placer {
         self.probed = probed.into_iter().filter_map(|(index, at)| Some((index_now(index)?, at))).collect();
         // Awaited files and the allocator know targets by their places among all.
         self.awaited = Awaited::default();
-        self.seat.chooser = RefCell::new(Chooser::of(self.name, self.seed));
+        self.seat.chooser = RefCell::new(Chooser::of(&self.by, self.seed));
         self.find_probes();
     }
 

@@ -96,7 +96,7 @@ const LAMBDA: Nanos = Nanos::from_millis(LAMBDA_SECONDS * 1_000);
 
 fn store(allocator: &str) -> (Settings, Machines, Placers) {
     let scenario = scenario(allocator);
-    let settings = crate::check::check(&scenario).unwrap();
+    let settings = crate::check::check(&scenario, &crate::Algorithms::default()).unwrap();
     let machines = Machines::new(&scenario.topology);
     let homes = Placers::new(&machines, &settings, LAMBDA, scenario.seed);
     (settings, machines, homes)
