@@ -75,8 +75,7 @@ class Writer:
         Args:
             tiers: Folders, as URLs of fsspec, the fastest first.
             codec: `planes`, the paper's `decimate`, or the name of a plug-in, which has `tolerance` and `exact` alone.
-            tolerance: Largest error of any value of a whole step, in units of the data; by default the codec's
-                smallest.
+            tolerance: Largest error of any value of a whole step, in the data's units; by default the codec's smallest.
             exact: Whether all bytes together restore every bit.
             chunk_bytes: Bytes of one read of augmentation.
             base_bytes: Approximate bytes of the base; by default the codec's choice.
