@@ -1,6 +1,7 @@
 """Runs with planted faults, described in `planted_faults/runs.toml`: each on a store of its own."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,43 @@ class PlantedRun:
         return "{ranks}" in self.command
 
 
+RULES = {
+    "backward_reads": "backward-reads",
+    "busy_store": "share",
+    "independent_calls": "independent",
+    "many_small_files": "many-files",
+    "metadata_heavy": "metadata",
+    "one_process_does_all": "one-rank",
+    "one_stripe": "one-target",
+    "open_close": "reopened",
+    "random_reads": "random-reads",
+    "read_back": "read-back",
+    "rereads": "reread",
+    "slow_target": "slow-target",
+    "small_reads": "small-reads",
+    "small_writes": "small-writes",
+    "strided": "random-writes",
+    "sync_each_write": "syncs",
+    "unaligned": "unaligned",
+    "uneven_targets": "one-target",
+    "waited_for": "neighbour",
+}
+"""The rule that finds each kind of fault; written after the runs, and after the first pages of them."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A page beside what was planted."""
+
+    confirmed: Sequence[Fault]
+    """Faults that the page names with their figure and their place."""
+    named: Sequence[Fault]
+    """Faults of whose kind the page has a finding."""
+    wrong: Sequence[str]
+    """Rules of findings that are not true of the run."""
+    begins_with_a_fault: bool
+
+
 def planted_runs() -> list[PlantedRun]:
     """All runs, in the order of the file."""
     tables = tomllib.loads((FOLDER / "runs.toml").read_text())["run"]
@@ -59,12 +98,8 @@ def planted_runs() -> list[PlantedRun]:
 
 def mpi_launcher() -> Path | None:
     """The launcher of MPICH, if it and mpi4py are there."""
-    try:
-        import mpi4py  # noqa: F401
-    except ImportError:
-        return None
     launcher = shutil.which("mpiexec.mpich")
-    return Path(launcher) if launcher else None
+    return Path(launcher) if launcher and find_spec("mpi4py") else None
 
 
 def page_of(run: PlantedRun) -> Any:
@@ -75,6 +110,38 @@ def page_of(run: PlantedRun) -> Any:
         with _neighbour(run, store):
             store.weir("run", "--job", run.name, "--report", page, "--", *_filled(run.command, store))
         return json.loads(page.read_text())
+
+
+def judged(run: PlantedRun, page: Any) -> Verdict:
+    """Compare a page with what was planted."""
+    found = {finding["rule"]: finding for finding in page["findings"]}
+    named = [fault for fault in run.faults if RULES[fault.kind] in found]
+    confirmed = [fault for fault in named if _is_right(fault, found[RULES[fault.kind]], page)]
+    true = {RULES[fault.kind] for fault in run.faults} | {RULES[kind] for kind in run.also if kind in RULES}
+    begins = next(iter(found), None) in {RULES[fault.kind] for fault in run.faults}
+    wrong = [rule for rule in found if rule not in true]
+    return Verdict(confirmed, named, wrong, begins_with_a_fault=begins)
+
+
+def _is_right(fault: Fault, finding: Any, page: Any) -> bool:
+    is_placed = any(fault.place in where for where in finding["where"])
+    return is_placed and fault.least <= _figure(fault.kind, finding, page) <= fault.most
+
+
+def _figure(kind: str, finding: Any, page: Any) -> float:
+    """The figure of a finding in the unit of the fault."""
+    number = float(finding["number"])
+    match kind:
+        case "small_writes":
+            return number * int(page["accesses"]["writes"]["sized"])
+        case "random_reads" | "backward_reads":
+            return number * int(page["accesses"]["reads"]["placed"])
+        case "metadata_heavy":
+            percent = re.search(r"\((\d+)% of all\)", finding["words"])
+            return int(percent[1]) / 100 if percent else 0.0
+        case "slow_target":
+            return 1 / number
+    return number
 
 
 def _bring_up(run: PlantedRun, store: Store) -> None:
