@@ -137,7 +137,7 @@ class Reporting:
             facts = stored.facts_of(history, stretch)
         finally:
             history.close()
-        return replace(facts, source="the store, watched during the run", predicted=self._watch.predicted())
+        return replace(facts, source="the store, watched during the run")
 
     def _remove(self) -> None:
         if self._own_trace is not None:

@@ -49,6 +49,8 @@ class Recorder:
     _boots: dict[int, str] = field(default_factory=dict)
     _in_force: Decisions = field(default_factory=dict)
     _reached: dict[int, int] = field(default_factory=dict)
+    _predicted: int = 0
+    """The last window whose predictions were taken."""
     _waiting: deque[Sample] = field(default_factory=deque)
     _lost: int = 0
     """Samples that were lost since the disk is full."""
@@ -62,6 +64,7 @@ class Recorder:
         self._collector = Collector(self.find, self.warn)
         self._reached = self.database.reached()
         self._in_force = self.database.last_decisions()
+        self._predicted = self.database.last_prediction()
 
     def turn(self) -> None:
         """Ask the servers once, and keep what they answer.
@@ -121,6 +124,21 @@ class Recorder:
             sample.add_decisions({(server.number, "answers"): "yes"}, self._in_force)
         if has_states:
             self._looked = time.monotonic()
+        self._add_predictions(sample, servers)
+
+    def _add_predictions(self, sample: Sample, servers: "Sequence[Server]") -> None:
+        """Add the predictions of the last window, of the first server that answers: all are told the same."""
+        from weir.store.errors import StoreError
+
+        for server in servers:
+            try:
+                told = server.interference()
+            except StoreError:
+                continue
+            if told.window > self._predicted and round(told.window_seconds * 1000) == sample.window:
+                sample.add_predictions(told)
+                self._predicted = told.window
+            return
 
     def _add_promises(self, sample: Sample, server: int, jobs: "tuple[Job, ...]") -> None:
         """Add what the accounts of a server gained since the last turn, unless the server was started again."""
