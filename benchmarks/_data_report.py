@@ -16,7 +16,7 @@ from _harness import ROOT, WEIR
 sys.path.insert(0, str(ROOT / "tests"))
 
 from planted import CLEAN, LOGS, RULES, RUNS, Log, Run, reported
-from planted_runs import judged, mpi_launcher, page_of, planted_runs
+from planted_runs import judged, known_to_the_store, mpi_launcher, page_of, page_of_job, planted_runs
 
 _PAGED = (
     "sample-badost.darshan",
@@ -36,6 +36,7 @@ def measure(quick: bool) -> dict[str, float | int | None]:
     return {
         "report_seconds": max(_page_seconds(name, 1 if quick else _ROUNDS) for name in _PAGED),
         **_planted(),
+        **_past(),
         "report_known_faults": len(found),
         "report_known_faults_found": sum(found),
         "report_known_false_findings": len(clean),
@@ -65,6 +66,23 @@ def _planted() -> dict[str, float | int | None]:
         "report_findings_named": named,
         "report_findings_confirmed": confirmed,
         "report_findings_wrong": wrong,
+    }
+
+
+def _past() -> dict[str, float | int | None]:
+    """The same of past jobs, where only the servers' counts are known: the faults that these can show."""
+    planted = confirmed = wrong = 0
+    for run in planted_runs():
+        faults = [fault for fault in run.faults if fault.store_knows]
+        if (not faults and run.faults) or (run.needs_mpi and mpi_launcher() is None):
+            continue
+        page = page_of_job(run)
+        planted, confirmed = planted + len(faults), confirmed + len(known_to_the_store(run, page))
+        wrong += len(judged(run, page).wrong)
+    return {
+        "report_past_findings_planted": planted,
+        "report_past_findings_confirmed": confirmed,
+        "report_past_findings_wrong": wrong,
     }
 
 

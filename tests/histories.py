@@ -73,7 +73,7 @@ def sample(number: int, generator: random.Random, jobs: int = 3) -> Sample:
 
 
 def predicted(number: int, *, slowed: bool) -> Predictions:
-    """The predictions of one window for `job-1`: slowed by another job, as it was measured, or not slowed, by a model."""
+    """The predictions of one window for `job-1`: slowed by another job as it was measured, or not slowed by a model."""
     horizon = PredictedHorizon(0, "from 5" if slowed else "below 2", 0.9, ())
     responsible = (WaitedFor("flood", "bob", 7, 0.5),) if slowed else ()
     job = JobPrediction(

@@ -13,11 +13,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from recorded import known_windows, now_milliseconds, recording
 from store import Store, fresh
 from waits import wait_until
 
 FOLDER = Path(__file__).with_name("planted_faults")
 RANKS = 4
+LATE_WINDOWS = 6
+"""Windows of all servers together after the end of a run, until the history has all of the run's."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,17 @@ def page_of(run: PlantedRun) -> Any:
         return json.loads(page.read_text())
 
 
+def page_of_job(run: PlantedRun) -> Any:
+    """The JSON of `weir report JOB` about this run: a recorder saw the store, and nobody the calls of the program."""
+    with fresh("weir-planted-") as store:
+        _bring_up(run, store)
+        with recording(store), _neighbour(run, store):
+            store.weir("run", "--job", run.name, "--", *_filled(run.command, store))
+            ended = now_milliseconds()
+            wait_until("its windows are kept", lambda: known_windows(store, ended) >= LATE_WINDOWS)
+        return store.json("report", run.name)
+
+
 def judged(run: PlantedRun, page: Any) -> Verdict:
     """Compare a page with what was planted."""
     found = {finding["rule"]: finding for finding in page["findings"]}
@@ -121,6 +135,13 @@ def judged(run: PlantedRun, page: Any) -> Verdict:
     begins = next(iter(found), None) in {RULES[fault.kind] for fault in run.faults}
     wrong = [rule for rule in found if rule not in true]
     return Verdict(confirmed, named, wrong, begins_with_a_fault=begins)
+
+
+def known_to_the_store(run: PlantedRun, page: Any) -> Sequence[Fault]:
+    """The faults that servers can know, and that a page names with their figure. Servers know no files."""
+    found = {finding["rule"]: finding for finding in page["findings"]}
+    named = [fault for fault in run.faults if fault.store_knows and RULES[fault.kind] in found]
+    return [each for each in named if each.least <= _figure(each.kind, found[RULES[each.kind]], page) <= each.most]
 
 
 def _is_right(fault: Fault, finding: Any, page: Any) -> bool:

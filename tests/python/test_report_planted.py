@@ -1,7 +1,16 @@
 """Pages of real runs beside the faults that were planted in them before their author saw a rule of the report."""
 
 import pytest
-from planted_runs import RULES, PlantedRun, judged, mpi_launcher, page_of, planted_runs
+from planted_runs import (
+    RULES,
+    PlantedRun,
+    judged,
+    known_to_the_store,
+    mpi_launcher,
+    page_of,
+    page_of_job,
+    planted_runs,
+)
 
 MISSED = {"sync_each_write"}
 """Kinds that no source of a store's run tells: neither windows nor traces count calls that make bytes durable."""
@@ -28,3 +37,11 @@ def test_a_page_says_what_was_planted_and_nothing_else(run: PlantedRun) -> None:
     expected = [fault for fault in run.faults if fault.kind not in MISSED]
     assert verdict.confirmed == expected, page["findings"]
     assert not verdict.wrong, page["findings"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", [run for run in planted_runs() if not run.needs_mpi], ids=lambda run: run.name)
+def test_a_past_job_has_the_faults_that_its_store_can_know(run: PlantedRun) -> None:
+    page = page_of_job(run)
+    assert known_to_the_store(run, page) == [fault for fault in run.faults if fault.store_knows], page["findings"]
+    assert not judged(run, page).wrong, page["findings"]

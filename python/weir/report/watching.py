@@ -23,6 +23,8 @@ _BYTES_MAX = 256 << 20
 _LATE_WINDOWS = 2.0
 _LATE_SECONDS = 0.5
 """Time after the end of a job until the servers tell its last window: these windows and this time."""
+_LAST_TURNS_MAX = 5
+"""Most turns after the end of a job, until every server has told the job's last window."""
 _JOIN_SECONDS_MAX = 60.0
 """Longest wait for the last turn of the watch."""
 
@@ -73,16 +75,24 @@ class Watch:
             return
         try:
             recorder = Recorder(self._find, database, self._warn)
-            is_over = False
-            while not is_over:
-                is_over = self._over.is_set()
-                if is_over:
-                    window = database.window / 1000
-                    time.sleep(_LATE_WINDOWS * window + _LATE_SECONDS)
-                    recorder.look_again()
+            while not self._over.is_set():
                 recorder.turn()
-                self._over.wait(0 if is_over else recorder.pause())
+                self._over.wait(recorder.pause())
+            _take_last(recorder, database)
         except (HistoryError, StoreError) as error:
             self._warn(f"the job is watched no longer: {error.message}")
         finally:
             database.close()
+
+
+def _take_last(recorder: Recorder, database: Database) -> None:
+    """Take the windows up to the end of the job, which is now."""
+    ended = time.time() * 1000
+    for _ in range(_LAST_TURNS_MAX):
+        # The length of a window is known after the first turn, which may be this one.
+        time.sleep(_LATE_WINDOWS * database.window / 1000 + _LATE_SECONDS)
+        recorder.look_again()
+        recorder.turn()
+        known = database.reached().values()
+        if known and min(known) >= ended // database.window:
+            return
