@@ -16,11 +16,12 @@ from typing import Any
 from recorded import known_windows, now_milliseconds, recording
 from store import Store, fresh
 from waits import wait_until
+from weir.history.levels import STATES_EVERY
 
 FOLDER = Path(__file__).with_name("planted_faults")
 RANKS = 4
-LATE_WINDOWS = 6
-"""Windows of all servers together after the end of a run, until the history has all of the run's."""
+LATE = STATES_EVERY + 2000
+"""Milliseconds after the end of a run until the history has all windows of the run, and the states after it."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,8 @@ def page_of_job(run: PlantedRun) -> Any:
         _bring_up(run, store)
         with recording(store), _neighbour(run, store):
             store.weir("run", "--job", run.name, "--", *_filled(run.command, store))
-            ended = now_milliseconds()
-            wait_until("its windows are kept", lambda: known_windows(store, ended) >= LATE_WINDOWS)
+            late = now_milliseconds() + LATE
+            wait_until("its windows are kept", lambda: known_windows(store, late) > 0)
         return store.json("report", run.name)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weir.history.database import Database
 from weir.history.errors import FullDiskError
-from weir.history.levels import DAY, KEPT_MIN, levels_of
+from weir.history.levels import DAY, KEPT_MIN, SECOND, STATES_EVERY, levels_of
 from weir.history.samples import Decisions, Sample, in_force
 from weir.interference.collector import Collector
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 TURN_SECONDS = 1.0
 """Time from one turn to the next, where windows are not longer."""
-STATE_SECONDS = 10.0
-"""Time from one look at the states of devices to the next."""
 _SETTLE_SECONDS = 60.0
 """Time from one folding to the next."""
 WAITING_MAX = 600
@@ -101,7 +99,7 @@ class Recorder:
         from weir.store.control import ask_all
         from weir.store.errors import StoreError
 
-        has_states = time.monotonic() - self._looked >= STATE_SECONDS
+        has_states = time.monotonic() - self._looked >= STATES_EVERY / SECOND
 
         def question(server: "Server") -> "tuple[tuple[Job, ...], Lease | None, Status | None]":
             # A lease names jobs of all users.
@@ -155,7 +153,7 @@ class Recorder:
 
     def _level_of_states(self, sample: Sample) -> tuple[int, int]:
         levels = levels_of(sample.window, KEPT_MIN)
-        found = next((number for number, level in enumerate(levels) if level.width >= STATE_SECONDS * 1000), 0)
+        found = next((number for number, level in enumerate(levels) if level.width >= STATES_EVERY), 0)
         return found, levels[found].width
 
     def _keep(self) -> None:

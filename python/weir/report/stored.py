@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weir.history.levels import STATES_EVERY
 from weir.history.reading import Cell, History, JobPast
 from weir.report.errors import ReportError
 from weir.report.facts import SMALL_BYTES, Accesses, Facts, Phase, Predicted, Promise, Target, Transfers, Wait
@@ -81,7 +82,9 @@ def facts_of(history: History, stretch: Stretch, *, policy: str | None = None) -
         )
     begin = cells[0].begin
     buckets = list(_buckets(cells, begin))
-    targets = _targets(cells, history.states(stretch.until))
+    # The look at the devices after the job's end tells of what became slow just before.
+    states = history.states(stretch.until + STATES_EVERY)
+    targets = _targets(cells, states)
     in_force = policy or _policy(history, stretch)
     promise = _promise(past, cells, in_force)
     active = sum(bucket.seconds for bucket in buckets)
@@ -95,7 +98,7 @@ def facts_of(history: History, stretch: Stretch, *, policy: str | None = None) -
         nodes=past.nodes,
         is_store=True,
         promise=promise,
-        phases=phases_of(buckets, _Capacity(history.states(stretch.until), promise.share_owed).of),
+        phases=phases_of(buckets, _Capacity(states, promise.share_owed).of),
         possible_by="the expected cost of such requests, at all targets of the store together",
         waits=_waits(history, stretch, begin),
         targets=targets,
