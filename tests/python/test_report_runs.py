@@ -101,7 +101,8 @@ def test_what_was_predicted_of_a_past_job_is_on_its_page(tmp_path: Path) -> None
         store.servers[0].tell_interference(Predictions(now_milliseconds() // 1000, 1.0, (), (told,)))
         history = History(store.home / "history")
         try:
-            return bool(history.predictions(0, now_milliseconds(), JobKey("told", os.getuid())))
+            worked = history.last_stretch(JobKey("told", os.getuid()), 600_000)
+            return worked is not None and bool(history.predictions(*worked, JobKey("told", os.getuid())))
         finally:
             history.close()
 
