@@ -5,18 +5,18 @@ fault is confirmed where the page has its kind, its figure and its place. The te
 author of the rules, and guard the rules alone.
 """
 
+import json
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from _harness import ROOT, WEIR
+from _harness import ROOT, TEST_SECONDS, WEIR
 
 sys.path.insert(0, str(ROOT / "tests"))
 
 from planted import CLEAN, LOGS, RULES, RUNS, Log, Run, reported
-from planted_runs import judged, known_to_the_store, mpi_launcher, page_of, page_of_job, planted_runs
 
 _PAGED = (
     "sample-badost.darshan",
@@ -36,7 +36,6 @@ def measure(quick: bool) -> dict[str, float | int | None]:
     return {
         "report_seconds": max(_page_seconds(name, 1 if quick else _ROUNDS) for name in _PAGED),
         **_planted(),
-        **_past(),
         "report_known_faults": len(found),
         "report_known_faults_found": sum(found),
         "report_known_false_findings": len(clean),
@@ -44,46 +43,11 @@ def measure(quick: bool) -> dict[str, float | int | None]:
 
 
 def _planted() -> dict[str, float | int | None]:
-    """The faults of runs whose author saw no rule: planted, named, confirmed; and findings that are not true."""
-    planted = named = confirmed = wrong = begun = 0
-    runs = [run for run in planted_runs() if mpi_launcher() is not None or not run.needs_mpi]
-    for run in runs:
-        page = page_of(run)
-        verdict = judged(run, page)
-        planted, named = planted + len(run.faults), named + len(verdict.named)
-        confirmed, wrong = confirmed + len(verdict.confirmed), wrong + len(verdict.wrong)
-        begun += verdict.begins_with_a_fault
-        print(
-            f"{run.name}: planted {', '.join(each.kind for each in run.faults) or 'nothing'}; confirmed "
-            f"{', '.join(each.kind for each in verdict.confirmed) or 'none'}; all: "
-            f"{', '.join(finding['rule'] for finding in page['findings']) or 'none'}",
-            file=sys.stderr,
-        )
-    return {
-        "report_runs": len(runs),
-        "report_runs_begun_with_a_planted_fault": begun,
-        "report_findings_planted": planted,
-        "report_findings_named": named,
-        "report_findings_confirmed": confirmed,
-        "report_findings_wrong": wrong,
-    }
-
-
-def _past() -> dict[str, float | int | None]:
-    """The same of past jobs, where only the servers' counts are known: the faults that these can show."""
-    planted = confirmed = wrong = 0
-    for run in planted_runs():
-        faults = [fault for fault in run.faults if fault.store_knows]
-        if (not faults and run.faults) or (run.needs_mpi and mpi_launcher() is None):
-            continue
-        page = page_of_job(run)
-        planted, confirmed = planted + len(faults), confirmed + len(known_to_the_store(run, page))
-        wrong += len(judged(run, page).wrong)
-    return {
-        "report_past_findings_planted": planted,
-        "report_past_findings_confirmed": confirmed,
-        "report_past_findings_wrong": wrong,
-    }
+    """The planted faults that pages of runs and of past jobs name, confirm, and name where they are not."""
+    words = [sys.executable, str(ROOT / "tests/planted_counts.py")]
+    counted = subprocess.run(words, stdout=subprocess.PIPE, timeout=TEST_SECONDS, check=True)
+    figures: dict[str, float | int | None] = json.loads(counted.stdout)
+    return figures
 
 
 def _is_found(case: Run | Log) -> bool:

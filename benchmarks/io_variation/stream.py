@@ -71,7 +71,7 @@ def write(what: Writing) -> dict[str, int]:
     arrays = np.load(what.arrays)
     tiers = (adaptive.Tier(what.fast), adaptive.Tier(what.shared))
     chunk_bytes = round(writer.CHUNK_BYTES / what.scale)
-    with adaptive.Writer(tiers, codec=what.codec, chunk_bytes=chunk_bytes) as stream:  # type: ignore[arg-type]
+    with adaptive.Writer(tiers, codec=what.codec, chunk_bytes=chunk_bytes) as stream:
         for step in range(what.steps):
             stream.write(arrays[step % len(arrays)])
     return {"steps": what.steps}

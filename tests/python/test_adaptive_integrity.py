@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from weir import adaptive
 from weir.adaptive.manifest import END, STREAM, end_object, manifest_name
+from weir.errors import WeirError
 
 Array = NDArray[Any]
 
@@ -195,7 +196,7 @@ def test_a_first_array_that_is_refused_leaves_nothing(tiers: list[str], wrong: A
     ],
 )
 def test_options_are_refused_before_anything_is_written(tiers: list[str], options: dict[str, Any], words: str) -> None:
-    with pytest.raises(adaptive.AdaptiveError, match=words):
+    with pytest.raises(WeirError, match=words):
         adaptive.Writer(tiers, **options)
     assert not Path(tiers[0]).exists()
 

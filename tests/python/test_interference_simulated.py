@@ -10,7 +10,7 @@ import pytest
 import windows as synthetic
 from click.testing import CliRunner
 from weir import cli
-from weir.interference import agreement, collection, evaluation, plan
+from weir.interference import agreement, collection, estimators, evaluation, plan
 from weir.interference import windows as files
 from weir.interference.errors import InterferenceError
 from weir.interference.estimators import Prepared
@@ -180,7 +180,8 @@ def test_additional_windows_are_for_training_alone(monkeypatch: pytest.MonkeyPat
     def makers(_bins: object) -> dict[str, type[Recorder]]:
         return {"recorder": Recorder}
 
-    monkeypatch.setattr(evaluation, "estimators", makers)
+    for module in (estimators, evaluation):
+        monkeypatch.setattr(module, "estimators", makers)
     windows = synthetic.made(3)
     found = evaluate(windows, (2.0,), (), renamed(windows))
     workloads = set(windows.workloads.tolist())
