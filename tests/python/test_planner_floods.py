@@ -91,4 +91,12 @@ def _helpers(made: Planner) -> list[int]:
     assert made.process is not None
     children = Path(f"/proc/{made.process.pid}/task").glob("*/children")
     pids = [int(pid) for each in children for pid in each.read_text().split()]
-    return [pid for pid in pids if b"weir.planner.work" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return [pid for pid in pids if b"weir.planner.work" in _command_line(pid)]
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        # It has ended meanwhile.
+        return b""
