@@ -6,6 +6,7 @@ author of the rules, and guard the rules alone.
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -45,7 +46,9 @@ def measure(quick: bool) -> dict[str, float | int | None]:
 def _planted() -> dict[str, float | int | None]:
     """The planted faults that pages of runs and of past jobs name, confirm, and name where they are not."""
     words = [sys.executable, str(ROOT / "tests/planted_counts.py")]
-    counted = subprocess.run(words, stdout=subprocess.PIPE, timeout=TEST_SECONDS, check=True)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path}
+    counted = subprocess.run(words, stdout=subprocess.PIPE, timeout=TEST_SECONDS, check=True, env=environment)
     figures: dict[str, float | int | None] = json.loads(counted.stdout)
     return figures
 
