@@ -4,11 +4,11 @@ use super::super::kept::{Change, Found, Kept, UNKNOWN};
 use super::super::task::{Open, Outcome, Task, READ, WRITE};
 use super::super::SETTLED;
 use super::removing::list;
-use super::EIO;
+use super::{directory_kind, EIO};
 use std::cell::RefCell;
 use std::rc::Rc;
 use weir_fairshare::Nanos;
-use weir_wire::{At, AttributeChange, Ino, NodeKind, OpenFlags, RenameMode, Reply, Request};
+use weir_wire::{At, AttributeChange, Ino, OpenFlags, RenameMode, Reply, Request};
 
 /// The pause between two tries of a call that a disk refused.
 const PAUSE: Nanos = Nanos::from_millis(10);
@@ -116,7 +116,8 @@ impl Keeping {
     /// # Errors
     /// Something that the store promised to keep is not there, or something is there that nobody wrote.
     pub(crate) async fn work(mut self) -> Outcome<()> {
-        let make = |at| Request::Make { at, kind: NodeKind::Directory, permissions: 0o755 };
+        let kind = directory_kind(&self.task);
+        let make = |at| Request::Make { at, kind, permissions: 0o755 };
         self.directory = match self.task.at(self.own(), make).await.0 {
             Reply::Attributes(attributes) => attributes.ino,
             other => return Err(format!("its directory: {other:?}")),

@@ -3,11 +3,9 @@
 
 use super::super::task::{Failure, Open, Outcome, Task, READ, WRITE};
 use super::removing::list;
-use super::{shared_directory, EEXIST, EIO};
+use super::{directory_kind, shared_directory, EEXIST, EIO};
 use std::collections::BTreeMap;
-use weir_wire::{
-    At, AttributeChange, Attributes, Errno, Ino, NodeKind, RenameMode, Reply, Request, XattrMode,
-};
+use weir_wire::{At, AttributeChange, Attributes, Errno, Ino, RenameMode, Reply, Request, XattrMode};
 
 const OPERATIONS: u64 = 40;
 /// Directories of a task, and names in each.
@@ -115,7 +113,8 @@ impl Linking {
 
     async fn make(&self, at: At) -> Outcome<Ino> {
         let what = format!("{at:?}");
-        let make = |at| Request::Make { at, kind: NodeKind::Directory, permissions: 0o755 };
+        let kind = directory_kind(&self.task);
+        let make = |at| Request::Make { at, kind, permissions: 0o755 };
         loop {
             match self.task.at(at.clone(), make).await.0 {
                 Reply::Attributes(attributes) => return Ok(attributes.ino),

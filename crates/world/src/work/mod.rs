@@ -38,8 +38,10 @@ use weir_wire::{At, Errno, Ino, NodeKind, Reply, Request};
 const EIO: Errno = Errno(5);
 const EEXIST: Errno = Errno(17);
 
-/// Directories that all tasks share. Their homes follow from their names.
+/// Directories that all tasks share.
 const SHARED_DIRECTORIES: u64 = 2;
+/// Creations that a true hint foresees at most.
+const FORESEEN_LIKELY: u64 = 10_000;
 /// The kinds of work.
 pub(super) const KINDS: usize = 5;
 
@@ -97,9 +99,20 @@ pub(super) fn crowd(task: Task) -> Work {
     Box::pin(Crowding::new(task).work())
 }
 
+/// The kind of a new directory: of two one has a hint of its creations, which may be wrong or a lie.
+fn directory_kind(task: &Task) -> NodeKind {
+    let agenda = &task.agenda;
+    if agenda.by_chance(50) {
+        return NodeKind::Directory;
+    }
+    let most = if agenda.by_chance(50) { FORESEEN_LIKELY } else { u64::from(u32::MAX) };
+    NodeKind::Tree(agenda.below(most) as u32)
+}
+
 /// A directory of a task's own below the root, which is asked for again where another home was away for too long.
 async fn own_directory(task: &Task, name: &str) -> Outcome<Ino> {
-    let make = |at| Request::Make { at, kind: NodeKind::Directory, permissions: 0o755 };
+    let kind = directory_kind(task);
+    let make = |at| Request::Make { at, kind, permissions: 0o755 };
     let look = |at| Request::Attributes { at, follow: false };
     loop {
         match task.at(At::new(Ino::ROOT, name), make).await.0 {
@@ -118,7 +131,8 @@ async fn own_directory(task: &Task, name: &str) -> Outcome<Ino> {
 /// Any directory that all tasks share, which is made where it is not there.
 async fn shared_directory(task: &Task) -> Outcome<String> {
     let name = format!("shared-{}", task.agenda.below(SHARED_DIRECTORIES));
-    let make = |at| Request::Make { at, kind: NodeKind::Directory, permissions: 0o755 };
+    let kind = directory_kind(task);
+    let make = |at| Request::Make { at, kind, permissions: 0o755 };
     loop {
         match task.at(At::new(Ino::ROOT, name.as_str()), make).await.0 {
             Reply::Attributes(_) | Reply::Failed(EEXIST) => return Ok(name),

@@ -2,11 +2,11 @@
 
 use super::super::task::{Open, Outcome, Task, READ, WRITE};
 use super::super::SETTLED;
+use super::directory_kind;
 use std::collections::BTreeMap;
 use std::fmt;
 use weir_wire::{
-    decode_body, At, AttributeChange, DirectoryEntry, Errno, Ino, NodeKind, OpenFlags, RenameMode, Reply,
-    Request,
+    decode_body, At, AttributeChange, DirectoryEntry, Errno, Ino, OpenFlags, RenameMode, Reply, Request,
 };
 
 const ENOENT: Errno = Errno(2);
@@ -112,7 +112,8 @@ impl Names {
 
     /// Makes its directory, which it asks for again where another home was away for too long.
     async fn make_own(&self) -> Outcome<Ino> {
-        let make = |at| Request::Make { at, kind: NodeKind::Directory, permissions: 0o755 };
+        let kind = directory_kind(&self.task);
+        let make = |at| Request::Make { at, kind, permissions: 0o755 };
         let look = |at| Request::Attributes { at, follow: false };
         loop {
             match self.task.at(self.own(), make).await.0 {
@@ -146,7 +147,7 @@ impl Names {
 
     async fn make_directory(&mut self, name: &str) -> Outcome<()> {
         let expected = self.names.contains_key(name).then_some(EEXIST);
-        let kind = NodeKind::Directory;
+        let kind = directory_kind(&self.task);
         let reply =
             self.task.at(self.here(name), |at| Request::Make { at, kind, permissions: 0o755 }).await.0;
         if reply == Reply::Failed(EIO) && expected.is_none() {

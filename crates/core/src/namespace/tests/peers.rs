@@ -1,6 +1,6 @@
 //! Directories on several servers: their homes, and the traces of a lost server.
 
-use super::super::errno::{EIO, ENOTEMPTY, EPERM, EXDEV};
+use super::super::errno::{EEXIST, EIO, ENOTEMPTY, EPERM, EXDEV};
 use super::super::{Caller, Verdict};
 use super::cluster::{root, user, Cluster};
 use weir_placement::ServerId;
@@ -49,6 +49,30 @@ fn directories_in_the_root_have_homes_on_all_servers_and_their_trees_stay_togeth
     assert_eq!(homes.len(), 3);
     let node = cluster.attributes(&root(), At::inode(Ino::ROOT), false).unwrap();
     assert_eq!(node.links, 22);
+    cluster.check();
+}
+
+#[test]
+fn trees_of_many_foreseen_files_have_homes_of_their_own_and_small_ones_beside_them_count_little() {
+    let mut cluster = Cluster::new(3);
+    let mut home = |name: String, kind: NodeKind| {
+        let request = |at| Request::Make { at, kind, permissions: 0o755 };
+        match cluster.follow(&root(), At::new(Ino::ROOT, name), &[], request).unwrap().0 {
+            Reply::Attributes(node) => node.ino.home(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut large = std::collections::BTreeSet::new();
+    for number in 0..3 {
+        large.insert(home(format!("large-{number}"), NodeKind::Tree(4096)));
+        for other in 0..9 {
+            home(format!("small-{number}-{other}"), NodeKind::Tree(2));
+        }
+    }
+    assert_eq!(large.len(), 3);
+    // The name is taken, whatever its maker foresees.
+    let taken = |at| Request::Make { at, kind: NodeKind::Tree(u32::MAX), permissions: 0o755 };
+    assert_eq!(cluster.follow(&root(), At::new(Ino::ROOT, "large-1"), &[], taken).unwrap_err(), EEXIST);
     cluster.check();
 }
 
