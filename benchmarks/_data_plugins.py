@@ -60,7 +60,7 @@ def measure(quick: bool) -> dict[str, float | int | None]:
 
 
 def _microseconds(jobs: int, block: int) -> float:
-    """Time of a choice among so many jobs: that by which a run is longer, for each of its requests."""
+    """The time by which a choice among `jobs` jobs makes a run longer, for each of the run's requests."""
 
     def seconds(scheduler: str) -> float:
         text = _COST_SCENARIO.format(scheduler=scheduler, block=block, jobs=jobs)

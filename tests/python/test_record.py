@@ -36,7 +36,7 @@ def worked(store: weir.store.Store) -> dict[str, dict[str, Any]]:
 
 
 def totals_that_are_kept(store: weir.store.Store) -> dict[str, dict[str, Any]]:
-    """What the servers say of each job, once the history has all of its operations: a window is kept after its end."""
+    """The servers' totals of each job, once the history has all of its operations: a window is kept after its end."""
     totals: dict[str, dict[str, Any]] = {}
 
     def are_kept() -> bool:

@@ -24,8 +24,8 @@ impl Seal {
         &self.binding
     }
 
-    /// Puts the sealed record, with its sealed length, that carries `content` (at most [`CONTENT_BYTES`]) into `records` from byte `begin`
-    /// on; the buffer grows where it is too short. Returns the end of the record in the buffer.
+    /// Puts the sealed record, with its sealed length, that carries `content` (at most [`CONTENT_BYTES`]) into `records` from byte
+    /// `begin` on; the buffer grows where it is too short. Returns the end of the record in the buffer.
     ///
     /// # Errors
     /// [`ChannelError::Altered`] where a connection has sent all the messages that its key allows (2^64 - 1).

@@ -46,7 +46,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a trigger found."""
+    """The result of a trigger that holds."""
 
     words: str
     number: float
