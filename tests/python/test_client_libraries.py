@@ -103,6 +103,22 @@ def test_xarray(options: dict[str, Any], system: WeirFileSystem, folder: str) ->
         xarray.testing.assert_identical(read.load(), data)
 
 
+def test_kerchunk(options: dict[str, Any], system: WeirFileSystem, folder: str) -> None:
+    hdf = pytest.importorskip("kerchunk.hdf")
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    field = numpy.random.default_rng(4).normal(size=(40, 60))
+    data = xarray.Dataset({"t": (("y", "x"), field, {"units": "K"})}, {"x": numpy.arange(60.0)})
+    with system.open(f"{folder}/data.nc", "wb") as file:
+        file.write(bytes(data.to_netcdf(engine="h5netcdf", encoding={"t": {"chunksizes": (10, 60), "zlib": True}})))
+    with system.open(f"{folder}/data.nc") as file:
+        references = hdf.SingleHdf5ToZarr(file, f"weir:/{folder}/data.nc", inline_threshold=0).translate()
+    storage = {"fo": references, "remote_protocol": "weir", "remote_options": options}
+    settings = {"consolidated": False, "storage_options": storage}
+    with xarray.open_dataset("reference://", engine="zarr", backend_kwargs=settings) as read:
+        xarray.testing.assert_identical(read.load(), data)
+
+
 # Dask's own call.
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 def test_dask(options: dict[str, Any], folder: str, table: Any) -> None:
