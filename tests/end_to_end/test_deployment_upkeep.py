@@ -51,7 +51,9 @@ def test_the_desk_has_the_logs_of_all_hosts_and_says_which_do_not_answer(machine
     lines = desk.weir("logs", "-n", "1").stdout.splitlines()
     assert [line.partition(" | ")[0] for line in lines] == [f"server {n} on node{n + 1}" for n in range(3)]
     assert desk.weir("logs", "1", "-n", "1").stdout.startswith("server 1 on node2 | ")
-    assert "mount " in desk.weir("logs", "--mounts", "-n", "1").stdout
+    machines["node2"].run("sh", "-c", f"echo words of a mount | tee -a {machines.home}/mounts/*.log")
+    shown = desk.weir("logs", "--mounts", "-n", "1").stdout
+    assert shown == f"mount {machines.home}/mnt on node2 | words of a mount\n"
     assert "has no server 7" in desk.weir("logs", "7", code=1).stderr
     assert "on node[1-3]" in desk.weir("logs", "--follow", code=1).stderr
     machines["node3"].cut()
