@@ -25,10 +25,13 @@ def backup(home: Home, file: Path, output: str) -> None:
     configuration. The bytes of files stay on their targets. Only you may read FILE.
     """
     from weir.cli.elsewhere import refuse_elsewhere
+    from weir.cli.progress import working
     from weir.store.backup import take
 
     refuse_elsewhere(home, "`weir backup`")
-    _show(take(home, file.absolute()), "written", output)
+    with working("backup") as shown:
+        taken = take(home, file.absolute(), told=shown)
+    _show(taken, "written", output)
 
 
 @click.command()
