@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from weir.cli.errors import say, warn
-from weir.cli.parameters import FILE, Number
+from weir.cli.parameters import FILE, Checked, Number
+from weir.store import values
 from weir.store.home import Home
 
 _TARGETS, _SCRAPE = "targets", "scrape"
@@ -16,7 +17,9 @@ _TARGETS_FILE = "/etc/prometheus/weir-targets.json"
 @click.command("export")
 @click.argument("part", metavar="PART", type=click.Choice([_SCRAPE, _TARGETS, "rules", "board-store", "board-jobs"]))
 @click.option("--to", "file", type=FILE, help="Replace this file, which others may read, instead of printing.")
-@click.option("--store", default="weir", show_default=True, help="With targets: the store's name in labels.")
+@click.option(
+    "--store", type=Checked("name", values.store_name), default="weir", help="With targets: the store's name in labels."
+)
 @click.option(
     "--follow",
     "follow_seconds",

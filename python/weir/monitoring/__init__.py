@@ -19,7 +19,7 @@ def text_of(part: str) -> str:
         part: A name in `FILES`.
 
     Returns:
-        The text of the file.
+        JSON or YAML.
     """
     return files(__name__).joinpath(FILES[part]).read_text(encoding="utf-8")
 
