@@ -54,7 +54,7 @@ def test_elsewhere_a_long_work_prints_a_line_each_some_seconds(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(shown_progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     with progress() as shown:
         for second in range(40):
             now = float(second)
@@ -71,7 +71,7 @@ def test_a_long_time_is_told_in_minutes_and_a_work_that_begins_again_is_estimate
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(shown_progress.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     with progress() as shown:
         for second, done in ((0, 0), (60, 1), (70, 0), (130, 10)):
             now = float(second)
