@@ -32,10 +32,10 @@ def down(home: Home, force: bool, discard: bool, yes: bool, output: str) -> None
     from weir.deployment import deployment, record
     from weir.store import cluster, lifecycle
 
-    described = record.read(home)
+    described, held = record.read(home), _held(home)
     if discard and (described is not None or cluster.stored(home) is not None):
-        confirm(f"remove the files of the store in {home.root}", yes=yes)
-    held = _held(home)
+        amount = f", {size_text(held.folder_bytes)} on its targets" if held.folder_bytes else ""
+        confirm(f"remove the files of the store in {home.root}{amount}", yes=yes)
     if held.memory_bytes:
         lost = f"end the store, whose targets in memory hold {size_text(held.memory_bytes)} that are lost then"
         if sys.stdin.isatty():
@@ -63,7 +63,7 @@ def down(home: Home, force: bool, discard: bool, yes: bool, output: str) -> None
     show(output, document, ("STORE", "down"), rows)
     for path in ended.left:
         say(f"left as it is, because it lies outside of the home: {path}")
-    if ended.lost_bytes and not held.memory_bytes:
+    if ended.lost_bytes:
         say(f"the ram targets held {size_text(ended.lost_bytes)}; that data is gone")
     if not ended.servers and not ended.mounts:
         say(f"no server of {home.root} was running")
@@ -74,6 +74,7 @@ class _Held:
     """What the servers of a store hold that ends with them."""
 
     memory_bytes: int = 0
+    folder_bytes: int = 0
     jobs: tuple[str, ...] = ()
     """Names of the jobs that have requests, at most `_JOBS_NAMED_MAX`, and the count of the others."""
 
@@ -92,7 +93,9 @@ def _held(home: Home) -> _Held:
         return _Held()
     states = [state for state in ask_all(servers, Server.status) if not isinstance(state, StoreError)]
     tables = [jobs for jobs in ask_all(servers, Server.jobs) if not isinstance(jobs, StoreError)]
-    memory = sum(target.used_bytes for state in states for target in state.targets if target.backend == "ram")
+    targets = [target for state in states for target in state.targets]
+    memory = sum(target.used_bytes for target in targets if target.backend == "ram")
+    folders = sum(target.used_bytes for target in targets) - memory
     names = sorted({job.job for jobs in tables for job in jobs if job.active and job.connections})
     others = [f"and {len(names) - _JOBS_NAMED_MAX} more"] if len(names) > _JOBS_NAMED_MAX else []
-    return _Held(memory, (*names[:_JOBS_NAMED_MAX], *others))
+    return _Held(memory, folders, (*names[:_JOBS_NAMED_MAX], *others))
