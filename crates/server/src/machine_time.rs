@@ -31,6 +31,11 @@ pub(crate) fn wall_seconds() -> u64 {
     unix_time().as_secs()
 }
 
+/// Unix time in seconds with their parts, for entries of the audit.
+pub(crate) fn wall_seconds_exactly() -> f64 {
+    unix_time().as_secs_f64()
+}
+
 fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
