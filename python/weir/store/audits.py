@@ -40,8 +40,8 @@ class AuditEntry:
     is_told: bool
     """Whether an administrator's command told the whole entry, about a change that no server makes."""
     outcome: str
-    """`done`; `refused`: the caller had no right; `failed`: the store did not take it; or `unknown`: the server ended, or
-    did not answer in time."""
+    """`done`; `refused`: the caller had no right; `failed`: the store did not take it; or `unknown`: the server
+    ended, or did not answer in time."""
     reason: str | None
     """Reason where it was not done."""
     times: int
