@@ -31,9 +31,9 @@ pub(crate) fn wall_seconds() -> u64 {
     unix_time().as_secs()
 }
 
-/// Unix time in seconds with their parts, for entries of the audit.
-pub(crate) fn wall_seconds_exactly() -> f64 {
-    unix_time().as_secs_f64()
+/// Unix time in seconds, to the millisecond, for entries of the audit: JSON gives each such number back as it was.
+pub(crate) fn wall_moment() -> f64 {
+    unix_time().as_millis() as f64 / 1000.0
 }
 
 fn unix_time() -> Duration {

@@ -45,10 +45,14 @@ def merged(asked: Iterable[tuple[int, Iterable[AuditEntry]]]) -> list[StoreEntry
 
 
 def _key(entry: AuditEntry) -> tuple[object, ...]:
-    """All of an entry but its place in a server's audit."""
+    """What entries of one command have in common.
+
+    The value before is not among it: a server that heard of the change from another one first had the new value.
+    Neither is the address, as servers see a caller by the network on which it reached them.
+    """
     return (
-        *(entry.role, entry.uid, entry.user, entry.address),
+        *(entry.role, entry.uid, entry.user),
         *(entry.claimed_command, entry.claimed_host, entry.claimed_request_of),
-        *(entry.kind, entry.object, entry.before, entry.after, entry.is_told),
+        *(entry.kind, entry.object, entry.after, entry.is_told),
         *(entry.outcome, entry.reason, entry.times),
     )

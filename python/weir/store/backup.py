@@ -30,9 +30,12 @@ _MANIFEST = "manifest.json"
 _MANIFEST_BYTES_MAX = 16 << 20
 _JOURNAL_FILE = r"(?:log|snapshot)-[0-9a-f]{16}-[0-9a-f]{8}|durable"
 _MEMBER = re.compile(
-    rf"site\.key|cluster\.toml|identities/\d{{1,4}}|servers/\d{{1,4}}/(?:settings\.json|journal/(?:{_JOURNAL_FILE}))"
+    r"site\.key|cluster\.toml|identities/\d{1,4}|"
+    rf"servers/\d{{1,4}}/(?:settings\.json|audit\.log|journal/(?:{_JOURNAL_FILE}))"
 )
 """Names of the files in a backup beside the manifest."""
+_OWN = ("settings.json", "audit.log")
+"""Files of a server beside its journal. A copy of them is whole, or its reader leaves out a last line without an end."""
 _LARGE = re.compile(r"servers/\d+/journal/.*")
 _RESTORED = "restored"
 """File by which a journal's owner consents that it is older than the stamps of the store's folders know."""
@@ -145,9 +148,9 @@ def _gather(home: Home, numbers: list[int], spool: Path) -> None:
         if home.identity(number).exists():
             (spool / "identities").mkdir(exist_ok=True)
             shutil.copyfile(home.identity(number), spool / "identities" / str(number))
-        settings = home.server(number) / "settings.json"
-        if settings.exists():
-            shutil.copyfile(settings, folder / settings.name)
+        for name in _OWN:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(home.server(number) / name, folder / name)
         for _ in range(_TRIES):
             shutil.rmtree(folder / "journal", ignore_errors=True)
             if _copied(home.server(number) / "journal", folder / "journal"):
@@ -316,6 +319,9 @@ def _put(home: Home, spool: Path, manifest: dict[str, Any]) -> None:
         (source / "journal").rename(target / "journal")
         if (source / "settings.json").exists():
             (source / "settings.json").replace(target / "settings.json")
+        # An audit that is there has all entries of the older one.
+        if (source / "audit.log").exists() and not (target / "audit.log").exists():
+            (source / "audit.log").replace(target / "audit.log")
     write_whole(home.site_key, (spool / "site.key").read_text())
     if not home.configuration.exists():
         write_whole(home.configuration, (spool / "cluster.toml").read_text())

@@ -98,7 +98,8 @@ impl Entry {
 
     /// Whether the entry is of an earlier refusal of this caller, about the same kind.
     pub(super) fn is_refusal_of(&self, asked: &Asked) -> bool {
-        let caller = |asked: &Asked| (asked.role.clone(), asked.uid, asked.address.clone(), asked.kind.clone());
+        let caller =
+            |asked: &Asked| (asked.role.clone(), asked.uid, asked.address.clone(), asked.kind.clone());
         self.outcome == Outcome::Refused && caller(&self.asked) == caller(asked)
     }
 }

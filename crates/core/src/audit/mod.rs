@@ -18,6 +18,8 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 const FILE: &str = "audit.log";
+/// The name of a file that could not be read.
+const UNREAD: &str = "audit.log.unread";
 /// Most entries: years of changes by people.
 pub const ENTRIES_MAX: usize = 4096;
 /// Most of them of requests without right, and most of leases: whoever repeats either pushes no other entry out.
@@ -50,7 +52,15 @@ impl Audit {
         match found {
             Ok((file, bytes)) => audit.take(file, &bytes),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => warning!("{} cannot be read: {error}", audit.storage.describe(FILE)),
+            Err(error) => {
+                // A new file is begun, which must not replace what may be read another time.
+                let kept = audit.storage.rename(FILE, UNREAD);
+                let (file, unread) = (audit.storage.describe(FILE), audit.storage.describe(UNREAD));
+                match kept {
+                    Ok(()) => warning!("{file} cannot be read: {error}; it is {unread} now"),
+                    Err(also) => warning!("{file} cannot be read: {error}; nor renamed: {also}"),
+                }
+            }
         }
         audit
     }
@@ -84,7 +94,13 @@ impl Audit {
     ///
     /// # Errors
     /// The entry is in memory alone.
-    pub fn note(&mut self, asked: Asked, at: f64, outcome: Outcome, reason: Option<String>) -> io::Result<()> {
+    pub fn note(
+        &mut self,
+        asked: Asked,
+        at: f64,
+        outcome: Outcome,
+        reason: Option<String>,
+    ) -> io::Result<()> {
         self.write(Entry::new(self.last + 1, at, asked, outcome, reason), false)
     }
 

@@ -5,7 +5,7 @@ use super::{busy, expired, failure, json, quotas, Answer, Desk, Handler, SERVER_
 use crate::control::door::Bearer;
 use crate::control::http::Request;
 use crate::control::{interference, lease, route};
-use crate::machine_time::wall_seconds_exactly;
+use crate::machine_time::wall_moment;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -62,14 +62,13 @@ pub(super) fn change(request: &Request, desk: &Desk, handler: Handler) -> Answer
         _ => desk.refusal(request),
     };
     if let Some(answer) = refusal {
-        let refused = desk.noted.audit().refuse(asked(request), wall_seconds_exactly(), reason(&answer));
+        let refused = desk.noted.audit().refuse(asked(request), wall_moment(), reason(&answer));
         warn_of(refused);
         return answer;
     }
     match request.path.as_str() {
-        // Predictions change nothing, and come each second.
-        interference::PATH => handler(request, desk),
-        PATH => handler(request, desk),
+        // Predictions change nothing, and come each second. What is told becomes an entry of its own.
+        interference::PATH | PATH => handler(request, desk),
         lease::PATH => change_lease(request, desk, handler),
         _ => change_lasting(request, desk, handler),
     }
@@ -79,7 +78,7 @@ pub(super) fn change(request: &Request, desk: &Desk, handler: Handler) -> Answer
 fn change_lasting(request: &Request, desk: &Desk, handler: Handler) -> Answer {
     let _alone = desk.noted.changes.lock().unwrap_or_else(PoisonError::into_inner);
     let asked = Asked { before: before(request, desk), ..asked(request) };
-    let begun = desk.noted.audit().begin(asked, wall_seconds_exactly());
+    let begun = desk.noted.audit().begin(asked, wall_moment());
     let number = match begun {
         Ok(number) => number,
         Err(error) => {
@@ -103,8 +102,7 @@ fn change_lease(request: &Request, desk: &Desk, handler: Handler) -> Answer {
         let text = |terms: Option<Value>| terms.map(|terms| terms.to_string());
         let wanted = asked(request);
         let asked = Asked { before: text(before), after: text(after).or(wanted.after.clone()), ..wanted };
-        let noted =
-            desk.noted.audit().note(asked, wall_seconds_exactly(), outcome(&answer), reason(&answer));
+        let noted = desk.noted.audit().note(asked, wall_moment(), outcome(&answer), reason(&answer));
         warn_of(noted);
     }
     answer
@@ -121,7 +119,9 @@ fn terms(answer: &Answer) -> Option<Value> {
 pub(super) fn tell(request: &Request, desk: &Desk) -> Answer {
     let told: ToldBody = match serde_json::from_slice(&request.body) {
         Ok(told) => told,
-        Err(error) => return json(400, &failure(&format!("not an entry: {error}"), "see `weir audit --help`")),
+        Err(error) => {
+            return json(400, &failure(&format!("not an entry: {error}"), "see `weir audit --help`"))
+        }
     };
     let is_word = |byte: u8| byte.is_ascii_lowercase() || byte == b' ';
     if !(1..=KIND_BYTES_MAX).contains(&told.kind.len()) || !told.kind.bytes().all(is_word) {
@@ -131,7 +131,7 @@ pub(super) fn tell(request: &Request, desk: &Desk) -> Answer {
     let (object, before, after) = (object.clone(), before.clone(), after.clone());
     let asked = Asked { kind: kind.clone(), object, before, after, is_told: true, ..asked(request) };
     let mut audit = desk.noted.audit();
-    let noted = audit.begin(asked, wall_seconds_exactly());
+    let noted = audit.begin(asked, wall_moment());
     match noted.and_then(|number| audit.end(number, Outcome::Done, None)) {
         Ok(()) => json(200, &told),
         Err(error) => {
