@@ -1,7 +1,9 @@
 """The audit of a store: every door through which it is changed leaves an entry, also where the change is refused."""
 
+import ast
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -12,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import audited
+import click
 import control_api
 import pytest
 import weir
 from waits import PATIENCE_SECONDS
+from weir import cli
 from weir.store import StoreError
 from weir.store.access import by_credential
 from weir.store.answers import LeasedJob, QuotaLimits
@@ -24,6 +28,7 @@ from weir.store.connections import Connection
 from weir.store.control import REQUESTS, Request, Server
 from weir.store.identity import Identity
 
+ROOT = Path(__file__).resolve().parents[2]
 CHANGES = [(request, path, body) for request, path, body in control_api.examples() if request.method == "PUT"]
 
 
@@ -60,6 +65,49 @@ def test_every_request_that_changes_something_is_in_the_table() -> None:
     found = {f"{request.method} {request.path}" for request in REQUESTS if request.method != "GET"}
     assert found == {*audited.REQUESTS, *audited.LEFT}
     assert all(audited.LEFT.values())
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Each command that does something."""
+    if not isinstance(command, click.Group):
+        yield " ".join(path)
+        return
+    context = click.Context(command)
+    if command.invoke_without_command:
+        yield " ".join(path)
+    for name in command.list_commands(context):
+        below = command.get_command(context, name)
+        assert below is not None
+        yield from commands(below, (*path, name))
+
+
+def told_in_sources() -> dict[str, set[str]]:
+    """The kinds of changes that functions tell the servers of, each with these functions."""
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "python/weir").rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef):
+                for call in ast.walk(function):
+                    if isinstance(call, ast.Call) and ast.unparse(call.func) == "ToldEntry":
+                        kind = ast.literal_eval(call.args[0])
+                        found.setdefault(kind, set()).add(f"{path.relative_to(ROOT / 'python/weir')} {function.name}")
+    return found
+
+
+def test_every_command_that_changes_a_store_is_in_the_table() -> None:
+    assert set(commands(cli.weir)) == {*audited.COMMANDS, *audited.COMMANDS_LEFT}
+    assert not audited.COMMANDS.keys() & audited.COMMANDS_LEFT.keys()
+    assert set(audited.COMMANDS.values()) <= {*audited.REQUESTS.values(), *audited.TOLD}
+    assert told_in_sources() == {kind: set(places.split(", ")) for kind, places in audited.TOLD.items()}
+
+
+def test_requests_that_change_something_go_through_one_door() -> None:
+    """One place sends them, with what the command is; one place of the server takes them."""
+    sending = [path for path in (ROOT / "python/weir").rglob("*.py") if re.search(r'"(PUT|POST)"', path.read_text())]
+    assert [path.name for path in sending] == ["control.py"]
+    routes = (ROOT / "crates/server/src/control/mod.rs").read_text()
+    assert 'Some(handler) if method == "PUT" => audit::change(request, desk, handler),' in routes
+    assert set(re.findall(r'^        \("([A-Z]+)", ', routes, re.MULTILINE)) == {"GET", "PUT"}
 
 
 @pytest.mark.parametrize(("request_", "path", "body"), CHANGES, ids=[request.path for request, _, _ in CHANGES])
@@ -155,6 +203,23 @@ def test_the_command_shows_who_did_what_once_for_all_servers(store: weir.store.S
     )
     assert "policy" in table.stdout
     assert "0,1" in table.stdout
+
+
+def test_the_life_of_a_store_is_told(tmp_path: Path) -> None:
+    with weir.store.up(servers=1, backend="dir", mount=False, home=tmp_path / "home") as store:
+        (begun,) = audit(store, "--kind", "deployment")
+        assert (begun["object"], begun["after"], begun["is_told"]) == (str(tmp_path / "home"), "up: 1 servers", True)
+        command = [sys.executable, "-m", "weir.cli", "--home", str(store.home)]
+        for words in (("backup", str(tmp_path / "backup")), ("grant", "--uid", "4711", "--gid", "4711", "--to", "-")):
+            subprocess.run([*command, *words], capture_output=True, timeout=PATIENCE_SECONDS, check=True)
+        (granted,) = audit(store, "--kind", "grant")
+        assert granted["object"] == "uid 4711"
+        assert audit(store, "--kind", "backup")[0]["after"] == str(tmp_path / "backup")
+        store.down()
+    with weir.store.up(home=tmp_path / "home", mount=False) as store:
+        lives = [entry["after"] for entry in audit(store, "--kind", "deployment")]
+        assert lives == ["up: 1 servers", "down", "up: 1 servers"]
+        store.down(discard=True)
 
 
 def test_entries_outlive_a_restart(tmp_path: Path) -> None:

@@ -1,12 +1,17 @@
 """The audit of a whole store: the entries of its servers in the order of time, those of one command as one."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from weir.store.audits import AuditEntry
+from weir.store.audits import AuditEntry, ToldEntry
+from weir.store.errors import StoreError
+from weir.store.home import Home
+from weir.store.notices import Listener, Notice
 
 _TOGETHER_SECONDS = 10.0
 """A command asks all servers at once: equal entries of several servers within this time are of one command."""
+_TELL_SECONDS = 2.0
+"""Longest wait for a server that is told of a change: the change was made, and does not depend on it."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,28 @@ def merged(asked: Iterable[tuple[int, Iterable[AuditEntry]]]) -> list[StoreEntry
         latest[key] = len(found)
         found.append(StoreEntry(entry, (number,)))
     return found
+
+
+def tell(home: Home, entry: ToldEntry, listener: Listener | None = None) -> None:
+    """Tell the servers of a store of a change that no server makes. It is no failure where none takes the entry.
+
+    Args:
+        home: Home of the store, with its key.
+        entry: The change.
+        listener: Told where no server has the entry; None is nobody.
+    """
+    from weir.store.access import servers_at
+    from weir.store.control import ask_all
+
+    try:
+        servers = [replace(server, timeout_seconds=_TELL_SECONDS) for server in servers_at(home)]
+    except StoreError:
+        servers = []
+    answers = ask_all(servers, lambda server: server.tell_audit(entry))
+    if listener is not None and all(isinstance(answer, StoreError) for answer in answers):
+        words = f"no server has noted this {entry.kind} in its audit"
+        errors = [answer for answer in answers if isinstance(answer, StoreError)]
+        listener(Notice(f"{words}: {errors[0].message}" if errors else words, hint="see `weir status`"))
 
 
 def _key(entry: AuditEntry) -> tuple[object, ...]:

@@ -35,7 +35,7 @@ _MEMBER = re.compile(
 )
 """Names of the files in a backup beside the manifest."""
 _OWN = ("settings.json", "audit.log")
-"""Files of a server beside its journal. A copy of them is whole, or its reader leaves out a last line without an end."""
+"""Files of a server beside its journal. A copy of one is whole, or its reader leaves out a line without an end."""
 _LARGE = re.compile(r"servers/\d+/journal/.*")
 _RESTORED = "restored"
 """File by which a journal's owner consents that it is older than the stamps of the store's folders know."""
@@ -183,7 +183,7 @@ def _copied(source: Path, target: Path) -> bool:
 def _pack(spool: Path, archive: Path, manifest: dict[str, Any]) -> None:
     files = sorted(path for path in spool.rglob("*") if path.is_file())
     names = {path: str(path.relative_to(spool)) for path in files}
-    described = {name: {"bytes": path.stat().st_size, "sha256": _digest(path)} for path, name in names.items()}
+    described = {name: {"bytes": path.stat().st_size, "sha256": digest_of(path)} for path, name in names.items()}
     text = json.dumps({**manifest, "files": described}, indent=1) + "\n"
     (spool / _MANIFEST).write_text(text)
     with os.fdopen(os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
@@ -195,9 +195,14 @@ def _pack(spool: Path, archive: Path, manifest: dict[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """Compute the SHA-256 of a file.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.filedigest_of(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
@@ -262,7 +267,7 @@ def _unpack(archive: tarfile.TarFile, manifest: dict[str, Any], spool: Path, pat
             shutil.copyfileobj(_content(archive, member), file, _BLOCK_BYTES)
             file.flush()
             os.fsync(file.fileno())
-        if _digest(target) != described["sha256"]:
+        if digest_of(target) != described["sha256"]:
             raise _no_backup(path, f"{member.name} is damaged")
     if missing:
         raise _no_backup(path, f"{min(missing)} is missing")

@@ -13,6 +13,18 @@ REQUEST_OF = "WEIR_REQUEST_OF"
 """Environment variable with the name of the user on whose request a command runs, for services that act for users."""
 _LENGTH_MAX = 256
 """Longest claim, as servers keep it."""
+_acting: dict[str, str] = {}
+"""Claims of a service, in place of those that its command line makes."""
+
+
+def act_for(command: str, request_of: str) -> None:
+    """Have this process claim to do something for a user, from now on.
+
+    Args:
+        command: The service, and its present work.
+        request_of: Name of the user.
+    """
+    _acting.update({"Weir-Command": command, "Weir-Request-Of": request_of})
 
 
 def claims() -> dict[str, str]:
@@ -24,7 +36,9 @@ def claims() -> dict[str, str]:
     said = {
         "Weir-Command": _command(),
         "Weir-Host": socket.gethostname(),
-        "Weir-Request-Of": os.environ.get(REQUEST_OF, ""),
+        # sudo names the user who called it.
+        "Weir-Request-Of": os.environ.get(REQUEST_OF) or os.environ.get("SUDO_USER", ""),
+        **_acting,
     }
     return {name: printable for name, text in said.items() if (printable := _printable(text))}
 
