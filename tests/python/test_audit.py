@@ -16,6 +16,7 @@ from typing import Any
 import audited
 import click
 import control_api
+import job_runs
 import pytest
 import weir
 from waits import PATIENCE_SECONDS
@@ -220,6 +221,37 @@ def test_the_life_of_a_store_is_told(tmp_path: Path) -> None:
         lives = [entry["after"] for entry in audit(store, "--kind", "deployment")]
         assert lives == ["up: 1 servers", "down", "up: 1 servers"]
         store.down(discard=True)
+
+
+def test_a_deployment_of_the_planner_says_on_whose_request_it_was_made(tmp_path: Path) -> None:
+    import msgspec
+    from weir.planner.step import Context, Order
+    from weir.provisioning.schema_file import read_schema
+    from weir.store.identity import user_name
+
+    file, folder = tmp_path / "schema.json", tmp_path / "job"
+    file.write_text(json.dumps({**job_runs.schema(tmp_path), "stage_in": [], "stage_out": []}))
+    order = Order(deployment=read_schema(file), context=Context(job="slurm 17", reach="local"))
+
+    def step(name: str) -> str:
+        """The failure of a step, which ends with its group once nobody holds its input."""
+        command = [sys.executable, "-m", "weir.planner.step", "weir.planner.lifecycle", name, str(folder)]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        ) as process:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.write(msgspec.json.encode(order) + b"\n")
+            process.stdin.flush()
+            return str(json.loads(process.stdout.readline()).get("message", ""))
+
+    assert step("setup") == ""
+    (cluster,) = folder.rglob("cluster.json")
+    command = [sys.executable, "-m", "weir.cli", "--home", str(cluster.parent), "audit", "--output", "json"]
+    shown = subprocess.run(command, capture_output=True, timeout=PATIENCE_SECONDS, check=True).stdout
+    (entry,) = json.loads(shown)["entries"]
+    assert (entry["kind"], entry["claimed_request_of"]) == ("deployment", user_name(os.getuid()))
+    assert entry["claimed_command"] == "weir planner: setup of job, job slurm 17"
+    assert step("teardown") == ""
 
 
 def test_entries_outlive_a_restart(tmp_path: Path) -> None:
