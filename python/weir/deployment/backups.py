@@ -27,11 +27,10 @@ def take_all(described: Record, path: Path) -> dict[str, Taken]:
     """Write a backup of each host with servers; the store may run.
 
     Args:
-        described: The store.
         path: Path of the backups; the name of its host is added to each.
 
     Returns:
-        The backups by their hosts.
+        The backup of each host, by the host's name.
 
     Raises:
         WayError: Another user could change the way to the files, and so get the key.

@@ -54,7 +54,6 @@ def tell(home: Home, entry: ToldEntry, listener: Listener | None = None) -> None
 
     Args:
         home: Home of the store, with its key.
-        entry: The change.
         listener: Told where no server has the entry; None is nobody.
     """
     from weir.store.access import servers_at

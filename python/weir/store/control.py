@@ -447,11 +447,7 @@ class Server:
         return self.ask(AUDIT, target=str(after)).entries
 
     def tell_audit(self, entry: ToldEntry) -> None:
-        """Tell the server of a change that no server makes, for the audit.
-
-        Args:
-            entry: The change.
-        """
+        """Tell the server of a change that no server makes, for the audit."""
         self.ask(TELL_AUDIT, body=entry)
 
     def set_speed(self, target: str, speed: WantedSpeed) -> None:
