@@ -98,9 +98,10 @@ impl Entry {
 
     /// Whether the entry is of an earlier refusal of this caller, about the same kind.
     pub(super) fn is_refusal_of(&self, asked: &Asked) -> bool {
-        let caller =
-            |asked: &Asked| (asked.role.clone(), asked.uid, asked.address.clone(), asked.kind.clone());
-        self.outcome == Outcome::Refused && caller(&self.asked) == caller(asked)
+        let known = &self.asked;
+        let is_same_caller =
+            (known.uid, &known.role, &known.address) == (asked.uid, &asked.role, &asked.address);
+        self.outcome == Outcome::Refused && is_same_caller && known.kind == asked.kind
     }
 }
 

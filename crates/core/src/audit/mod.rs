@@ -70,7 +70,7 @@ impl Audit {
     /// # Errors
     /// It cannot be written; then the change is not to be made.
     pub fn begin(&mut self, asked: Asked, at: f64) -> io::Result<u64> {
-        let number = self.last + 1;
+        let number = self.next_number();
         let entry = Entry::new(number, at, asked, Outcome::Unknown, None);
         if let Err(error) = self.write(entry.clone(), true) {
             let failed = entry.ended(Outcome::Failed, Some(format!("the audit cannot be kept: {error}")));
@@ -101,7 +101,7 @@ impl Audit {
         outcome: Outcome,
         reason: Option<String>,
     ) -> io::Result<()> {
-        self.write(Entry::new(self.last + 1, at, asked, outcome, reason), false)
+        self.write(Entry::new(self.next_number(), at, asked, outcome, reason), false)
     }
 
     /// Notes a request without right; one that a caller repeats is counted. The call blocks.
@@ -122,6 +122,11 @@ impl Audit {
     /// The entries above a number, oldest first.
     pub fn after(&self, number: u64) -> impl Iterator<Item = &Entry> {
         self.entries.iter().map(|(entry, _)| entry).filter(move |entry| entry.number > number)
+    }
+
+    /// The number of the next entry. A file may claim that the last one had any number.
+    fn next_number(&self) -> u64 {
+        self.last.saturating_add(1)
     }
 
     /// Takes up the lines of the file; a last one without an end was cut off by a kill or a power loss.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::journal::MemoryStorage;
+use proptest::prelude::*;
 
 fn asked(kind: &str, uid: u32) -> Asked {
     Asked { role: "administrator".into(), uid: Some(uid), kind: kind.into(), ..Asked::default() }
@@ -102,4 +103,25 @@ fn the_file_stays_within_its_bound_by_the_longest_entries() {
     let again = opened(&storage);
     assert!(again.after(0).count() > 100);
     assert_eq!(again.after(0).last(), audit.after(0).last());
+}
+
+proptest! {
+    #[test]
+    fn any_file_is_read_and_goes_on(
+        pieces in proptest::collection::vec(
+            prop_oneof![
+                "[ -~\n]{0,40}".prop_map(String::into_bytes),
+                proptest::collection::vec(any::<u8>(), 0..40),
+                any::<u64>().prop_map(|number| line(&Entry::new(number, 1.0, asked("quota", 8), Outcome::Done, None))),
+            ],
+            0..8,
+        ),
+    ) {
+        let storage = MemoryStorage::new();
+        storage.create(FILE).unwrap().write_all_at(&pieces.concat(), 0).unwrap();
+        let mut audit = opened(&storage);
+        let number = audit.begin(asked("policy", 7), 1.0).unwrap();
+        prop_assert!(audit.after(0).eq(opened(&storage).after(0)));
+        prop_assert_eq!(audit.after(0).filter(|entry| entry.number == number).count(), 1);
+    }
 }
