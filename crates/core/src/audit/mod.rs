@@ -1,8 +1,8 @@
 //! The audit of a server: who asked it for which change, and what came of each.
 //!
 //! [`Audit`] is driven by whoever may block. A change is noted before it is made ([`Audit::begin`]) and after
-//! ([`Audit::end`]), so a change that is in force has an entry, whatever ends the server. A request without right has one
-//! entry ([`Audit::refuse`]). The newest entries lie in memory and in one file of lines, both of bounded size.
+//! ([`Audit::end`]), so a change that is in force has an entry, whatever ends the server. A request without right has
+//! one entry ([`Audit::refuse`]). The newest entries lie in memory and in one file of lines, both of bounded size.
 
 mod entry;
 #[cfg(test)]
@@ -42,7 +42,8 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// The entries that are kept in `storage`. Lines that are damaged are left out, with a warning in the log. The call blocks.
+    /// The entries that are kept in `storage`. Lines that are damaged are left out, with a warning in the log. The
+    /// call blocks.
     pub fn open(storage: Arc<dyn Storage>) -> Audit {
         let mut audit = Audit { storage, file: None, length: 0, entries: VecDeque::new(), last: 0 };
         let found = audit.storage.open(FILE).and_then(|file| {

@@ -1,5 +1,5 @@
-//! The audit in the control API. Every `PUT` passes through [`change`]: a resource that takes one is audited without a line
-//! of its own.
+//! The audit in the control API. Every `PUT` passes through [`change`]: a resource that takes one is audited without a
+//! line of its own.
 
 use super::{busy, expired, failure, json, quotas, Answer, Desk, Handler, SERVER_PATH, TARGET_PATH};
 use crate::control::door::Bearer;
@@ -115,7 +115,8 @@ fn terms(answer: &Answer) -> Option<Value> {
     Some(terms)
 }
 
-/// Tells of a change that no server makes, such as the deployment of the store. All of it is a claim of its administrator.
+/// Tells of a change that no server makes, such as the deployment of the store. All of it is a claim of its
+/// administrator.
 pub(super) fn tell(request: &Request, desk: &Desk) -> Answer {
     let told: ToldBody = match serde_json::from_slice(&request.body) {
         Ok(told) => told,
