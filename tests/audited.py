@@ -70,7 +70,7 @@ COMMANDS_LEFT: Mapping[str, str] = {
     **dict.fromkeys(("status", "logs", "audit", "env", "policy show", "jobs", "record", "replay", "report"), _READS),
     **dict.fromkeys(("top", "layout advise", "layout get", "targets", "df", "quota show", "find", "help"), _READS),
     **dict.fromkeys(("job list", "job ornament", "deployments list", "deployments show", "guard log"), _READS),
-    **dict.fromkeys(("config diff", "config reference", "config show", "sslo show"), _READS),
+    **dict.fromkeys(("config diff", "config reference", "config show", "sslo show", "plugins"), _READS),
     **dict.fromkeys((f"stats {name}" for name in ("publish", "show", "subscribe", "windows")), _READS),
     **dict.fromkeys((f"trace {name}" for name in ("export", "show", "windows")), _READS),
     **dict.fromkeys(("place", "place explain", "place show"), _READS),
