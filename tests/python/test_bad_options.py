@@ -116,6 +116,7 @@ ANY_TEXT = {
     "a name that is looked for in a file": {
         *("weir stats show --file-system", "weir adapt refactor --dataset", "weir sslo build --default"),
         *("weir interference evaluate --workload", "weir report JOB", "weir report --user"),
+        *("weir audit --kind", "weir audit --user"),
         *("weir adapt refactor --along", "weir adapt reconstruct --variable"),
     },
     "a pattern of names": {"weir find --name"},

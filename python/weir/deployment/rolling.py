@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable
 
+from weir import distribution
 from weir.deployment import deployment, record
-from weir.store import cluster, units
+from weir.store import auditing, cluster, units
 from weir.store.access import servers_at
+from weir.store.audits import ToldEntry
 from weir.store.control import Server
 from weir.store.errors import StoreError
 from weir.store.home import Home
@@ -48,6 +50,7 @@ def restart_all(
             with home.locked():
                 cluster.restart_server(home, server.number, listener)
         _await_health(servers, _HEALTHY_SECONDS)
+    auditing.tell(home, ToldEntry("upgrade", str(home.root), after=f"weir {distribution.version()}"), listener)
     return [server.number for server in servers]
 
 

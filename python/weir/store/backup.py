@@ -33,9 +33,12 @@ _MANIFEST = "manifest.json"
 _MANIFEST_BYTES_MAX = 16 << 20
 _JOURNAL_FILE = r"(?:log|snapshot)-[0-9a-f]{16}-[0-9a-f]{8}|durable"
 _MEMBER = re.compile(
-    rf"site\.key|cluster\.toml|identities/\d{{1,4}}|servers/\d{{1,4}}/(?:settings\.json|journal/(?:{_JOURNAL_FILE}))"
+    r"site\.key|cluster\.toml|identities/\d{1,4}|"
+    rf"servers/\d{{1,4}}/(?:settings\.json|audit\.log|journal/(?:{_JOURNAL_FILE}))"
 )
 """Names of the files in a backup beside the manifest."""
+_OWN = ("settings.json", "audit.log")
+"""Files of a server beside its journal. A copy of one is whole, or its reader leaves out a line without an end."""
 _LARGE = re.compile(r"servers/\d+/journal/.*")
 _RESTORED = "restored"
 """File by which a journal's owner consents that it is older than the stamps of the store's folders know."""
@@ -149,9 +152,9 @@ def _gather(home: Home, numbers: list[int], spool: Path, told: Told) -> None:
         if home.identity(number).exists():
             (spool / "identities").mkdir(exist_ok=True)
             shutil.copyfile(home.identity(number), spool / "identities" / str(number))
-        settings = home.server(number) / "settings.json"
-        if settings.exists():
-            shutil.copyfile(settings, folder / settings.name)
+        for name in _OWN:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(home.server(number) / name, folder / name)
         for _ in range(_TRIES):
             shutil.rmtree(folder / "journal", ignore_errors=True)
             if _copied(home.server(number) / "journal", folder / "journal", partial(told, f"copies journal {number}")):
@@ -187,7 +190,7 @@ def _copied(source: Path, target: Path, told: Callable[[int, int], None]) -> boo
 def _pack(spool: Path, archive: Path, manifest: dict[str, Any], told: Told) -> None:
     files = sorted(path for path in spool.rglob("*") if path.is_file())
     names = {path: str(path.relative_to(spool)) for path in files}
-    described = {name: {"bytes": path.stat().st_size, "sha256": _digest(path)} for path, name in names.items()}
+    described = {name: {"bytes": path.stat().st_size, "sha256": digest_of(path)} for path, name in names.items()}
     text = json.dumps({**manifest, "files": described}, indent=1) + "\n"
     (spool / _MANIFEST).write_text(text)
     with os.fdopen(os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
@@ -202,9 +205,14 @@ def _pack(spool: Path, archive: Path, manifest: dict[str, Any], told: Told) -> N
         os.fsync(file.fileno())
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """Compute the SHA-256 of a file.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.filedigest_of(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
@@ -269,7 +277,7 @@ def _unpack(archive: tarfile.TarFile, manifest: dict[str, Any], spool: Path, pat
             shutil.copyfileobj(_content(archive, member), file, _BLOCK_BYTES)
             file.flush()
             os.fsync(file.fileno())
-        if _digest(target) != described["sha256"]:
+        if digest_of(target) != described["sha256"]:
             raise _no_backup(path, f"{member.name} is damaged")
     if missing:
         raise _no_backup(path, f"{min(missing)} is missing")
@@ -326,6 +334,9 @@ def _put(home: Home, spool: Path, manifest: dict[str, Any]) -> None:
         (source / "journal").rename(target / "journal")
         if (source / "settings.json").exists():
             (source / "settings.json").replace(target / "settings.json")
+        # An audit that is there has all entries of the older one.
+        if (source / "audit.log").exists() and not (target / "audit.log").exists():
+            (source / "audit.log").replace(target / "audit.log")
     write_whole(home.site_key, (spool / "site.key").read_text())
     if not home.configuration.exists():
         write_whole(home.configuration, (spool / "cluster.toml").read_text())
