@@ -212,7 +212,7 @@ def digest_of(path: Path) -> str:
         OSError: The file cannot be read.
     """
     with path.open("rb") as file:
-        return hashlib.filedigest_of(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextlib.contextmanager
