@@ -17,7 +17,7 @@ PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("fsspec_tests_failed", "fsspec_write_vs_run", "fsspec_read_vs_run", "fsspec_read_4k_vs_run"),
     ),
     "named": ("_data_named", ("cf_files", "cf_files_wrong", "xarray_roundtrip_variables_wrong")),
-    "report": ("_data_report", ("report_seconds", "report_findings_confirmed")),
+    "report": ("_data_report", ("report_seconds", "report_findings_confirmed", "report_findings_planted")),
     "plugins": ("_data_plugins", ("plugins_working",)),
     "notebooks": ("_data_notebooks", ("notebooks_failed", "notebook_seconds_max")),
 }

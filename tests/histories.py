@@ -8,6 +8,7 @@ from weir.history.database import Database
 from weir.history.samples import Sample
 from weir.store.answers import WaitedFor
 from weir.store.observations import JobKey, ObservedDevice, ObservedJob, Statistic, Window
+from weir.store.predictions import JobPrediction, PredictedHorizon, Predictions
 
 WINDOW = 1000
 BEGIN = 1_790_000_000
@@ -69,6 +70,16 @@ def sample(number: int, generator: random.Random, jobs: int = 3) -> Sample:
     made = Sample((number + 1) * WINDOW, WINDOW)
     made.add_windows(number, [window(number, generator, jobs)], {})
     return made
+
+
+def predicted(number: int, *, slowed: bool) -> Predictions:
+    """The predictions of one window for `job-1`: slowed by another job as it was measured, or not slowed by a model."""
+    horizon = PredictedHorizon(0, "from 5" if slowed else "below 2", 0.9, ())
+    responsible = (WaitedFor("flood", "bob", 7, 0.5),) if slowed else ()
+    job = JobPrediction(
+        "job-1", "ada", 5, "measured" if slowed else "trees", (horizon,), (), 0.1, 0.5, 5.0, responsible
+    )
+    return Predictions(number, WINDOW / 1000, (), (job,))
 
 
 def key(job: int) -> JobKey:

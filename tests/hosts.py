@@ -48,6 +48,9 @@ PermitRootLogin prohibit-password
 PasswordAuthentication no
 UsePAM no
 PidFile none
+# A busy machine lets many connections wait for their keys.
+MaxStartups 1000
+LoginGraceTime 600
 """
 _SSHD_USER = "sshd:x:64110:65534::/run/sshd:/usr/sbin/nologin"
 """The account without rights that sshd needs, where the package is not installed as a service."""

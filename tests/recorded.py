@@ -6,33 +6,41 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
-import weir.store
 from waits import wait_until
 from weir.history.errors import HistoryError
 from weir.history.reading import History
 
 
-def command(store: weir.store.Store, *arguments: str) -> list[str]:
+class Homed(Protocol):
+    """A store, by its home."""
+
+    @property
+    def home(self) -> Path:
+        """The directory of its state."""
+
+
+def command(store: Homed, *arguments: str) -> list[str]:
     """The command line of a store."""
     return [sys.executable, "-m", "weir.cli", "--home", str(store.home), *arguments]
 
 
-def answer(store: weir.store.Store, *arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
+def answer(store: Homed, *arguments: str, code: int = 0) -> "subprocess.CompletedProcess[str]":
     """Run a command."""
     found = subprocess.run(command(store, *arguments), capture_output=True, text=True, check=False)
     assert found.returncode == code, found.stderr
     return found
 
 
-def document(store: weir.store.Store, *arguments: str) -> Any:
+def document(store: Homed, *arguments: str) -> Any:
     """The JSON of a command."""
     return json.loads(answer(store, *arguments, "--output", "json").stdout)
 
 
 @contextmanager
-def recording(store: weir.store.Store, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
+def recording(store: Homed, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a recorder, which writes its words beside the home."""
     with (store.home.parent / "recorder.err").open("ab") as words:
         process = subprocess.Popen(command(store, "record", *arguments), stderr=words)
@@ -44,12 +52,12 @@ def recording(store: weir.store.Store, *arguments: str) -> Iterator["subprocess.
         process.wait()
 
 
-def words(store: weir.store.Store) -> str:
+def words(store: Homed) -> str:
     """What recorders said."""
     return (store.home.parent / "recorder.err").read_text()
 
 
-def known_windows(store: weir.store.Store, since: int = 0) -> int:
+def known_windows(store: Homed, since: int = 0) -> int:
     """Windows that the history knows from a moment on, in Unix milliseconds."""
     try:
         history = History(store.home / "history")

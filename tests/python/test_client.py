@@ -439,6 +439,23 @@ def test_a_server_that_is_killed_fails_calls_in_bounded_time_until_it_is_back(st
         assert files.read_bytes("/file") == b"words"
 
 
+def test_a_program_ends_with_a_file_open_whose_server_is_gone(store: Store) -> None:
+    store.up(servers=1, targets=1, mount=False)
+    (server,) = store.server_pids().values()
+    code = (
+        "import sys, weir; files = weir.store.connect(sys.argv[1], timeout_seconds=1); files.write_bytes('/file', b'');"
+        "file = files.open('/file'); print('open', flush=True); sys.stdin.read()"
+    )
+    words = [sys.executable, "-c", code, str(store.home)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, text=True, stdin=pipe, stdout=pipe, stderr=pipe) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "open\n"
+        kill(server)
+        _, told = program.communicate(timeout=PATIENCE_SECONDS)
+    assert (program.returncode, told) == (0, "")
+
+
 def test_a_full_store_says_so_and_takes_bytes_again(store: Store) -> None:
     store.up(servers=1, targets=1, capacity="8MiB", mount=False)
     with weir.store.connect(store.home) as files:

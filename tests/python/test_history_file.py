@@ -75,6 +75,36 @@ def test_sums_and_maxima_are_kept_at_every_age(tmp_path: Path, age: int) -> None
     assert rows(tmp_path, "SELECT sum(known_ms) FROM known") == [(150 * 1000,)]
 
 
+@pytest.mark.parametrize("age", [0, 3 * HOUR, 3 * DAY, 9 * DAY])
+def test_predictions_are_kept_at_every_age(tmp_path: Path, age: int) -> None:
+    begin, key = histories.BEGIN, histories.key(1)
+    samples = [Sample((begin + place + 1) * 1000, 1000) for place in range(40)]
+    for place, sample in enumerate(samples):
+        sample.add_predictions(histories.predicted(begin + place, slowed=place % 4 == 0))
+    database = kept(tmp_path, samples)
+    assert database.last_prediction() == begin + 39
+    database.settle((begin + 40) * 1000 + age)
+    database.close()
+    history = History(tmp_path)
+    slowed, calm = history.predictions(0, (begin + 600) * 1000, key)
+    assert (slowed.windows, slowed.slowed, slowed.slowdown_max, slowed.basis) == (10, 10, 5.0, "measured")
+    assert (slowed.job, slowed.user) == ("flood", "bob")
+    assert (calm.windows, calm.slowed, calm.slowdown_max, calm.basis, calm.job) == (30, 0, 1.0, "trees", "")
+    assert history.predictions(0, (begin + 600) * 1000, histories.key(2)) == []
+    history.close()
+
+
+def test_a_history_of_a_program_that_kept_no_predictions_is_read(tmp_path: Path) -> None:
+    kept(tmp_path, [histories.sample(histories.BEGIN, seeded(7))]).close()
+    rows(tmp_path, "DROP TABLE predictions")
+    history = History(tmp_path)
+    assert history.predictions(0, (histories.BEGIN + 1) * 1000, histories.key(0)) == []
+    history.close()
+    database = Database(tmp_path, bytes_max=GIB)
+    assert database.last_prediction() == 0
+    database.close()
+
+
 def test_a_history_is_kept_for_as_long_as_it_was_asked(tmp_path: Path) -> None:
     generator = seeded(5)
     database = kept(tmp_path, [histories.sample(histories.BEGIN, generator)], kept=40 * DAY)

@@ -28,6 +28,7 @@ from weir.report.facts import (
     Transfers,
     Wait,
 )
+from weir.report.findings import Finding, Rule
 from weir.report.phases import PHASES_MAX, Bucket, phases_of
 
 LOGS = Path(__file__).parents[1] / "data" / "darshan"
@@ -82,6 +83,10 @@ CASES: dict[str, tuple[Facts, Facts]] = {
         replace(BARE, accesses=Accesses(writes=many(2000, MIB, placed=2000, astray=1000))),
         replace(BARE, accesses=Accesses(writes=many(2000, MIB, placed=2000, astray=999))),
     ),
+    "backward-reads": (
+        replace(BARE, accesses=Accesses(reads=many(110, MIB, placed=110, astray=100))),
+        replace(BARE, accesses=Accesses(reads=many(112, MIB, placed=112, astray=100))),
+    ),
     "unaligned": (
         replace(BARE, accesses=Accesses(writes=many(100, 4096), alignable=100, unaligned=10)),
         replace(BARE, accesses=Accesses(writes=many(100, 4095), alignable=100, unaligned=100)),
@@ -114,9 +119,21 @@ CASES: dict[str, tuple[Facts, Facts]] = {
         replace(BARE, files=(File("/a", size_bytes=4 * MIB, read_bytes=8 * MIB),)),
         replace(BARE, files=(File("/a", size_bytes=4 * MIB, read_bytes=8 * MIB - 1),)),
     ),
+    "read-back": (
+        replace(BARE, files=(File("/a", size_bytes=8 * MIB, written_bytes=8 * MIB, read_bytes=4 * MIB),)),
+        replace(BARE, files=(File("/a", size_bytes=8 * MIB, written_bytes=8 * MIB, read_bytes=4 * MIB - 1),)),
+    ),
+    "reopened": (
+        replace(BARE, files=(File("/a", opens=200, operations=400, processes=2),)),
+        replace(BARE, files=(File("/a", opens=200, operations=401, processes=2),)),
+    ),
     "many-files": (
         replace(BARE, files=tuple(File(f"/{number}", MIB - 1, written_bytes=1) for number in range(1000))),
         replace(BARE, files=tuple(File(f"/{number}", MIB, written_bytes=1) for number in range(1000))),
+    ),
+    "one-rank": (
+        replace(BARE, processes=4, busiest_part=0.9, accesses=Accesses(writes=many(16, MIB))),
+        replace(BARE, processes=4, busiest_part=0.9, accesses=Accesses(writes=many(15, MIB))),
     ),
     "full-target": (
         replace(BARE, targets=(Target("0.0", fill=0.95),)),
@@ -134,7 +151,7 @@ CASES: dict[str, tuple[Facts, Facts]] = {
 """Facts that trigger each rule, and facts that nearly do."""
 
 
-def found_in(facts: Facts) -> dict[str, rules.Finding]:
+def found_in(facts: Facts) -> dict[str, Finding]:
     return {finding.rule: finding for finding in rules.findings_of(facts)}
 
 
@@ -144,7 +161,7 @@ def test_each_rule_has_a_case_and_bare_facts_have_no_finding() -> None:
 
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.name)
-def test_a_rule_begins_at_its_threshold(rule: rules.Rule) -> None:
+def test_a_rule_begins_at_its_threshold(rule: Rule) -> None:
     beyond, within = CASES[rule.name]
     finding = found_in(beyond)[rule.name]
     assert finding.title == rule.title and finding.words.endswith(".") and finding.remedy and finding.because
@@ -152,7 +169,7 @@ def test_a_rule_begins_at_its_threshold(rule: rules.Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.name)
-def test_a_command_of_weir_that_is_named_is_one(rule: rules.Rule) -> None:
+def test_a_command_of_weir_that_is_named_is_one(rule: Rule) -> None:
     command = found_in(CASES[rule.name][0])[rule.name].command
     name, *arguments = shlex.split(command, comments=True)
     if name != "weir":
@@ -166,6 +183,32 @@ def test_a_command_of_weir_that_is_named_is_one(rule: rules.Rule) -> None:
         found, arguments = known, arguments[1:]
     assert found is not weir
     found.make_context(command, list(arguments), resilient_parsing=True)
+
+
+def test_a_shared_file_on_one_target_is_told_where_the_target_is_not_busy() -> None:
+    shared = File("/weir/a/b", 64 * MIB, written_bytes=64 * MIB, processes=4, targets=("0.1",))
+    idle = replace(STORED, targets=targets(0, 64 * MIB, 0, 0), files=(shared,))
+    finding = found_in(idle)["one-target"]
+    assert (finding.number, finding.unit, finding.confidence) == (1.0, "of 4 targets", "low")
+    assert "one-target" not in found_in(replace(idle, files=(replace(shared, processes=1),)))
+    assert "one-target" not in found_in(replace(idle, files=(replace(shared, targets=("0.1", "0.2")),)))
+
+
+def test_a_few_hundred_small_files_count_where_most_requests_move_no_bytes() -> None:
+    files = tuple(File(f"/{number}", 2048, written_bytes=2048) for number in range(100))
+    busy = replace(BARE, files=files, accesses=Accesses(writes=many(100, 2048), metadata=101))
+    assert found_in(busy)["many-files"].number == 100
+    assert "many-files" not in found_in(replace(busy, accesses=Accesses(writes=many(100, 2048), metadata=100)))
+    assert "many-files" not in found_in(replace(busy, files=files[1:]))
+
+
+def test_reads_in_random_order_are_not_called_backward_and_all_of_them_count() -> None:
+    reads = many(5000, MIB, placed=5000, astray=2500, apart=4990)
+    found = found_in(replace(BARE, accesses=Accesses(reads=reads)))
+    assert found["random-reads"].number == pytest.approx(0.998)
+    assert "backward-reads" not in found
+    back = found_in(replace(BARE, accesses=Accesses(reads=replace(reads, astray=4990))))
+    assert "backward-reads" in back and "random-reads" not in back
 
 
 def test_a_job_that_is_hardly_in_requests_does_not_wait_for_each() -> None:

@@ -1,6 +1,7 @@
 """Reports of real runs: planted faults are found, and a run without a fault has none of them."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,10 @@ from planted import CLEAN, RULES, RUNS, Run, reported
 from recorded import answer, document, known_windows, now_milliseconds, recording
 from store import Store
 from waits import wait_until
+from weir.history.reading import History
+from weir.store.answers import WaitedFor
+from weir.store.observations import JobKey
+from weir.store.predictions import JobPrediction, PredictedHorizon, Predictions
 
 
 @pytest.mark.slow
@@ -80,6 +85,47 @@ def test_a_user_with_a_grant_gets_a_report_of_the_own_run(up: Store) -> None:
     )  # fmt: skip
     report = json.loads(page.read_text())
     assert report["job"] == "granted" and report["accesses"]["writes"]["bytes"] >= 24 << 20
+
+
+def test_what_was_predicted_of_a_past_job_is_on_its_page(tmp_path: Path) -> None:
+    """The page has what the store was told while the job ran, by the same call as `weir interference serve`."""
+    program = (
+        "import os, time\nfile = os.open('/weir/told', os.O_RDWR | os.O_CREAT)\n"
+        "while True: os.pwrite(file, b'x' * 4096, 0), time.sleep(0.05)\n"
+    )
+    horizons = (PredictedHorizon(0, "2 to 5", 0.8, (0.1, 0.8, 0.1)),)
+    responsible = (WaitedFor("flood", "bob", 7, 0.5),)
+    told = JobPrediction("told", "ada", os.getuid(), "trees", horizons, (), 0.1, 0.5, 5.0, responsible)
+
+    def is_kept() -> bool:
+        store.servers[0].tell_interference(Predictions(now_milliseconds() // 1000, 1.0, (), (told,)))
+        history = History(store.home / "history")
+        try:
+            worked = history.last_stretch(JobKey("told", os.getuid()), 600_000)
+            return worked is not None and bool(history.predictions(*worked, JobKey("told", os.getuid())))
+        finally:
+            history.close()
+
+    with weir.store.up(home=tmp_path / "home", mount=False) as store:
+        try:
+            with recording(store), store.job(job="told", user="ada") as environment:
+                writer = subprocess.Popen([sys.executable, "-c", program], env=environment)
+                try:
+                    wait_until("the predictions are kept", is_kept)
+                finally:
+                    writer.kill()
+                    writer.wait()
+                ended = now_milliseconds()
+                wait_until("the last windows are kept", lambda: known_windows(store, ended) >= 3)
+            page = tmp_path / "told.html"
+            report = json.loads(answer(store, "report", "told", "--output", "json", "--html", str(page)).stdout)
+            predicted = report["predicted"]
+            assert predicted["slowed"] == predicted["windows"] > 0
+            assert (predicted["worst"], predicted["basis"]) == (2.0, "trees")
+            assert "predicted" in {finding["rule"] for finding in report["findings"]}
+            assert "mostly for flood of bob" in page.read_text()
+        finally:
+            store.down(discard=True)
 
 
 def test_a_job_of_the_past_is_reported_with_its_waits(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir.report.facts import Facts
-    from weir.report.rules import Finding
+    from weir.report.findings import Finding
 
 
 @click.command()

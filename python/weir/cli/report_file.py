@@ -12,7 +12,7 @@ from weir.ways import write_whole
 
 if TYPE_CHECKING:
     from weir.report.facts import Facts
-    from weir.report.rules import Finding
+    from weir.report.findings import Finding
 
 FORMATS = (".html", ".json", ".txt")
 """Endings of the names of reports."""

@@ -15,7 +15,8 @@ from weir.store.home import Home
 
 if TYPE_CHECKING:
     from weir._core import Claims
-    from weir.report.facts import Facts
+    from weir.report.facts import Facts, File
+    from weir.report.traced import Traced
     from weir.report.watching import Watch
 
 _FINDINGS_SAID = 3
@@ -110,13 +111,14 @@ class Reporting:
 
         seen = None
         if self.trace is not None and self._run_name is not None and any(Path(self.trace).iterdir()):
-            seen = traced.read([Path(self.trace)], note=warn, run=self._run_name)
+            seen = _with_sizes(traced.read([Path(self.trace)], note=warn, run=self._run_name))
         try:
             facts = self._watched()
-        except WeirError:
+        except WeirError as error:
             if seen is None:
                 raise
-            return traced.facts_of(seen, "the traces of its processes")
+            facts = traced.facts_of(seen, "the traces of its processes")
+            return replace(facts, unknown=(*facts.unknown, f"the store told nothing of the run: {error.message}"))
         facts = facts if seen is None else traced.with_trace(facts, seen)
         return replace(facts, program=" ".join(command))
 
@@ -135,10 +137,27 @@ class Reporting:
             facts = stored.facts_of(history, stretch)
         finally:
             history.close()
-        return replace(facts, source="the store, watched during the run", predicted=self._watch.predicted())
+        return replace(facts, source="the store, watched during the run")
 
     def _remove(self) -> None:
         if self._own_trace is not None:
             shutil.rmtree(self._own_trace, ignore_errors=True)
         if self._watch is not None:
             self._watch.remove()
+
+
+def _with_sizes(seen: "Traced") -> "Traced":
+    """Look up the sizes of files that the run only read, through the mount that it read them through."""
+    from dataclasses import replace
+
+    return replace(seen, files=tuple(each if each.size_bytes else _with_size(each) for each in seen.files))
+
+
+def _with_size(file: "File") -> "File":
+    from dataclasses import replace
+
+    try:
+        return replace(file, size_bytes=Path(file.path).stat().st_size)
+    except OSError:
+        # It was removed, or the run saw it under a prefix that is no path here.
+        return file

@@ -93,6 +93,11 @@ class Database:
         )
         return {(server, subject): value for server, subject, value in rows}
 
+    def last_prediction(self) -> int:
+        """Find the last window whose predictions are kept in full; 0 where there is none."""
+        last = self._connection.execute("SELECT max(begin) FROM predictions WHERE level = 0").fetchone()[0]
+        return int(last) // self.window if last is not None and self.window else 0
+
     def add(self, sample: Sample) -> None:
         """Keep a sample.
 
@@ -210,7 +215,8 @@ class Database:
                 connection.execute(
                     "DELETE FROM jobs WHERE number IN (SELECT number FROM jobs ORDER BY last LIMIT ?)"
                     " AND number NOT IN (SELECT job FROM work UNION SELECT job FROM promises"
-                    " UNION SELECT culprit FROM waits UNION SELECT job FROM waits)",
+                    " UNION SELECT culprit FROM waits UNION SELECT job FROM waits"
+                    " UNION SELECT culprit FROM predictions UNION SELECT job FROM predictions)",
                     (excess,),
                 )
                 self._jobs.clear()

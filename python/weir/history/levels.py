@@ -6,6 +6,8 @@ SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 """In milliseconds."""
 KEPT_MIN = 30 * DAY
 """Age that a history reaches at least, in milliseconds."""
+STATES_EVERY = 10 * SECOND
+"""Time from one look at the states of devices to the next, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from weir.history.database import FILE, VERSION
 from weir.history.errors import HistoryError
-from weir.history.tables import COST, FURTHER, OPERATIONS
+from weir.history.tables import BASES, COST, FURTHER, OPERATIONS, PREDICTIONS
 from weir.store.observations import JobKey
 from weir.ways import check_closed
 
@@ -96,6 +96,21 @@ class Wait:
     """The other job; empty for those that the servers did not name."""
     user: str
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedWindows:
+    """Windows of a job with a predicted slowdown, of one basis and one responsible job."""
+
+    windows: int
+    slowed: int
+    """Windows in which a slowdown of `tables.SLOWED` or more was likely."""
+    slowdown_max: float
+    """The greatest likely slowdown of a window."""
+    basis: str
+    job: str
+    """The job that was responsible most; empty where none was."""
+    user: str
 
 
 class History:
@@ -307,6 +322,27 @@ class History:
                 width = known.get((level, begin), self.window)
                 times = (request / 1e6, device_time / 1e6, waited / 1e6)
                 yield Cell(begin, width, keys[number], names[device], *(*counts, *times))
+
+    def predictions(self, since: int, until: int, job: JobKey) -> list[PredictedWindows]:
+        """Find the slowdowns that were predicted of a job in a stretch of time.
+
+        Returns:
+            The predicted windows, those with most slowed ones first; none where nobody predicted.
+        """
+        # A history of an older program has no such table.
+        if not self._rows("SELECT 1 FROM sqlite_master WHERE name = ?", (PREDICTIONS.name,)):
+            return []
+        jobs = {number: (past.job, past.user) for number, past in self._named_jobs()}
+        rows = self._rows(
+            "SELECT culprit, basis, sum(windows), sum(slowed) AS slowed, max(slowdown_milli_max) FROM predictions"
+            " WHERE begin >= ? AND begin < ? AND job = (SELECT number FROM jobs WHERE job = ? AND uid = ?)"
+            " GROUP BY culprit, basis ORDER BY slowed DESC, culprit, basis",
+            (since, until, *job),
+        )
+        return [
+            PredictedWindows(windows, slowed, most / 1000, BASES[basis], *jobs.get(culprit, ("", "")))
+            for culprit, basis, windows, slowed, most in rows
+        ]
 
     def states(self, at: int) -> dict[str, dict[str, Any]]:
         """Find the last known state of each device at a moment.

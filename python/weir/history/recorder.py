@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from weir.history.database import Database
 from weir.history.errors import FullDiskError
-from weir.history.levels import DAY, KEPT_MIN, levels_of
+from weir.history.levels import DAY, KEPT_MIN, SECOND, STATES_EVERY, levels_of
 from weir.history.samples import Decisions, Sample, in_force
 from weir.interference.collector import Collector
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 TURN_SECONDS = 1.0
 """Time from one turn to the next, where windows are not longer."""
-STATE_SECONDS = 10.0
-"""Time from one look at the states of devices to the next."""
 _SETTLE_SECONDS = 60.0
 """Time from one folding to the next."""
 WAITING_MAX = 600
@@ -49,6 +47,8 @@ class Recorder:
     _boots: dict[int, str] = field(default_factory=dict)
     _in_force: Decisions = field(default_factory=dict)
     _reached: dict[int, int] = field(default_factory=dict)
+    _predicted: int = 0
+    """The last window whose predictions were taken."""
     _waiting: deque[Sample] = field(default_factory=deque)
     _lost: int = 0
     """Samples that were lost since the disk is full."""
@@ -62,6 +62,7 @@ class Recorder:
         self._collector = Collector(self.find, self.warn)
         self._reached = self.database.reached()
         self._in_force = self.database.last_decisions()
+        self._predicted = self.database.last_prediction()
 
     def turn(self) -> None:
         """Ask the servers once, and keep what they answer.
@@ -98,7 +99,7 @@ class Recorder:
         from weir.store.control import ask_all
         from weir.store.errors import StoreError
 
-        has_states = time.monotonic() - self._looked >= STATE_SECONDS
+        has_states = time.monotonic() - self._looked >= STATES_EVERY / SECOND
 
         def question(server: "Server") -> "tuple[tuple[Job, ...], Lease | None, Status | None]":
             # A lease names jobs of all users.
@@ -121,6 +122,21 @@ class Recorder:
             sample.add_decisions({(server.number, "answers"): "yes"}, self._in_force)
         if has_states:
             self._looked = time.monotonic()
+        self._add_predictions(sample, servers)
+
+    def _add_predictions(self, sample: Sample, servers: "Sequence[Server]") -> None:
+        """Add the predictions of the last window, of the first server that answers: all are told the same."""
+        from weir.store.errors import StoreError
+
+        for server in servers:
+            try:
+                told = server.interference()
+            except StoreError:
+                continue
+            if told.window > self._predicted and round(told.window_seconds * 1000) == sample.window:
+                sample.add_predictions(told)
+                self._predicted = told.window
+            return
 
     def _add_promises(self, sample: Sample, server: int, jobs: "tuple[Job, ...]") -> None:
         """Add what the accounts of a server gained since the last turn, unless the server was started again."""
@@ -137,7 +153,7 @@ class Recorder:
 
     def _level_of_states(self, sample: Sample) -> tuple[int, int]:
         levels = levels_of(sample.window, KEPT_MIN)
-        found = next((number for number, level in enumerate(levels) if level.width >= STATE_SECONDS * 1000), 0)
+        found = next((number for number, level in enumerate(levels) if level.width >= STATES_EVERY), 0)
         return found, levels[found].width
 
     def _keep(self) -> None:

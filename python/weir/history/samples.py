@@ -4,9 +4,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weir.history.levels import Level
-from weir.history.tables import DEVICES, FURTHER, KNOWN, OPERATIONS, PROMISES, STATES, WAITS, WORK, Table
+from weir.history.tables import (
+    BASES,
+    DEVICES,
+    FURTHER,
+    KNOWN,
+    OPERATIONS,
+    PREDICTIONS,
+    PROMISES,
+    SLOWED,
+    STATES,
+    WAITS,
+    WORK,
+    Table,
+)
 from weir.store.answers import Cost, Job, Lease, Status
 from weir.store.observations import METADATA, JobKey, ObservedDevice, ObservedJob, Window
+from weir.store.predictions import Predictions, likely_slowdown
 
 Row = tuple[object, ...]
 Decisions = dict[tuple[int | None, str], str | None]
@@ -132,6 +146,23 @@ class Sample:
             self._put(STATES, (level, bucket, target.target, *values, *_cost_values(target.cost)))
         name = f"{status.server}{METADATA}"
         self._put(STATES, (level, bucket, name, None, None, None, 0, *_cost_values(status.metadata.cost)))
+
+    def add_predictions(self, told: Predictions) -> None:
+        """Add the predictions of a window: of each job the likely slowdown in the window itself."""
+        begin = told.window * self.window
+        for job in told.jobs:
+            slowdown = likely_slowdown(job.horizons[:1])
+            if slowdown is None:
+                continue
+            key, culprit = JobKey(job.job, job.uid), next(iter(job.responsible), None)
+            self.jobs.setdefault(key, JobTraits(job.user))
+            responsible: JobKey | int = FURTHER
+            if culprit is not None:
+                responsible = JobKey(culprit.job, culprit.uid)
+                self.jobs.setdefault(responsible, JobTraits(culprit.user))
+            basis = BASES.index(job.basis) if job.basis in BASES else FURTHER
+            counts = (1, int(slowdown >= SLOWED), round(slowdown * 1000))
+            self._put(PREDICTIONS, (0, begin, key, responsible, basis, *counts))
 
     def add_decisions(self, now: Decisions, before: Decisions) -> None:
         """Add what differs from what was in force before.

@@ -145,7 +145,22 @@ DEVICES = Table(
 STATES = Table("states", ("device",), lasts=("used_bytes", "capacity_bytes", "slow_since", "is_failed", *COST))
 """States of devices; metadata services have no bytes."""
 
-FOLDING = (KNOWN, WORK, WAITS, PROMISES, DEVICES, STATES)
+PREDICTIONS = Table(
+    "predictions",
+    ("job", "culprit", "basis"),
+    sums=("windows", "slowed"),
+    maxima=("slowdown_milli_max",),
+    weight="windows",
+)
+"""Windows of a job with a predicted slowdown, and those in which one of `SLOWED` or more was likely, by the job that
+was responsible most (`FURTHER` where none was) and by the basis, a place in `BASES`. Histories of older programs have
+no such table."""
+BASES = ("", "measured", "trees", "ratio trees", "above quiet", "not known")
+"""Bases of predictions (`weir.store.predictions`); the first stands for all others."""
+SLOWED = 2.0
+"""Likely slowdown from which a window counts as slowed."""
+
+FOLDING = (KNOWN, WORK, WAITS, PROMISES, DEVICES, STATES, PREDICTIONS)
 """The tables whose rows fold."""
 OTHERS = (
     "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",

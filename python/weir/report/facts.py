@@ -25,6 +25,8 @@ class Transfers:
     """Operations of which it is known whether they follow the one before."""
     astray: int = 0
     """Operations that begin before the end of the one before, of those of which that is known."""
+    apart: int = 0
+    """Operations that begin anywhere but at that end; 0 where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class File:
     unaligned: int = 0
     astray: int = 0
     processes: int = 1
+    opens: int = 0
+    """Times that it was opened to be written, or was read or written between an open and a close."""
     targets: tuple[str, ...] = ()
     """Targets of its layout; empty where they are not known."""
     slowest_seconds: float = 0.0
@@ -207,6 +211,8 @@ class Facts:
     active_seconds: float = 0.0
     """Time in which the job had requests or calls under way; 0 where it is not known."""
     predicted: Predicted | None = None
+    busiest_part: float | None = None
+    """Part of the bytes that the busiest of several ranks moved; None where it is not known, or there is one rank."""
     unknown: tuple[str, ...] = field(default=())
     """What is not known, in sentences."""
 
@@ -219,3 +225,8 @@ class Facts:
     def written_bytes(self) -> int:
         """Bytes written."""
         return self.accesses.writes.bytes
+
+    @property
+    def processes_at_once(self) -> float:
+        """Processes that are in calls at once, over which times of calls are summed."""
+        return max(self.processes or 1, self.under_way or 1.0)

@@ -10,7 +10,8 @@ from weir.distribution import install_command
 from weir.plain_text import plain
 from weir.report.errors import ReportError
 from weir.report.facts import Facts, Transfers
-from weir.report.rules import RULES, Finding
+from weir.report.findings import Finding
+from weir.report.rules import RULES
 from weir.report.words import phase_words, predicted_words, promise_words, summary
 
 ROWS_MAX = 40

@@ -8,13 +8,13 @@ for it, and what a request costs there.
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from weir.amounts import size_text
-from weir.report.facts import Facts, File, Target, Transfers
+from weir.report import habits
+from weir.report.facts import SMALL_BYTES, Facts, File, Target, Transfers
+from weir.report.findings import Finding, Found, Rule
 
-Confidence = Literal["high", "medium", "low"]
 _WEIGHTS: dict[str, float] = {"high": 1.0, "medium": 0.6, "low": 0.3}
 
 SMALL_PART, SMALL_COUNT = 0.1, 1000
@@ -39,74 +39,20 @@ SHORT = 0.9
 """Part of the owed share below which a job received too little."""
 SLOW_RATE = 0.5
 """Part of the other targets' median rate below which a target is slow; healthy ones of a class differ by less."""
+SLOW_SECONDS = 1.0
+"""Least time lost at a target that the store does not call slow: a busy machine holds a healthy one up for less."""
 CROWDED, CROWDED_BUSY = 2.0, 0.3
 """Bytes on the fullest target over the mean of all, and part of the job's active time in which that target worked."""
-MOVED_MIN = 4 << 20
-"""Least bytes at a target, so that its rate means something."""
 SYNC_PART, SYNC_COUNT = 0.5, 100
 """Syncs for each write, and their number."""
-REREAD = 2.0
-"""Bytes read over the size of the file."""
-TINY_BYTES, TINY_COUNT = 1 << 20, 1000
-"""Mean size and number of files that are many and small."""
 ALONE_MIN, ALONE = 0.5, 1.1
 """Requests at once, on average, between which a job waits for each of them; below it mostly does something else."""
 IDLE_BUSY = 0.5
-"""Part of the time in which a job's busiest target worked, below which the job could have used it more."""
+"""Part of the time in requests in which a job's busiest target worked, below which the job could have used it more."""
 FULL = 0.95
 """Part of a target's room."""
 PREDICTED_PART = 0.1
 """Part of the windows for which a slowdown of two or more was predicted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A fault of a job."""
-
-    rule: str
-    title: str
-    words: str
-    """What was found, in a sentence with its number."""
-    number: float
-    unit: str
-    seconds: float | None
-    """Estimated time that the fault cost; None where no time follows from the facts."""
-    confidence: Confidence
-    because: str
-    """The reason for the confidence."""
-    remedy: str
-    command: str
-    """A command, or a line of a program, that mends it."""
-    where: tuple[str, ...] = ()
-    """Files, targets or jobs that it concerns, the most important first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A row of the table."""
-
-    name: str
-    title: str
-    trigger: str
-    """The trigger in words, with its thresholds."""
-    source: str
-    """The origin of the thresholds."""
-    find: Callable[[Facts], "Found | None"]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a trigger found."""
-
-    words: str
-    number: float
-    unit: str
-    seconds: float | None
-    confidence: Confidence
-    because: str
-    remedy: str
-    command: str
-    where: tuple[str, ...] = ()
 
 
 def findings_of(facts: Facts) -> list[Finding]:
@@ -192,11 +138,15 @@ def _slow_target(facts: Facts) -> Found | None:
     usual = {
         target: statistics.median(rate for other, rate in rates.items() if other is not target) for target in rates
     }
-    slow = [target for target in rates if target.is_slow or rates[target] < SLOW_RATE * usual[target]]
+    lost_at = {target: max(target.seconds - target.bytes / usual[target], 0.0) for target in rates}
+    slow = [
+        target for target in rates
+        if target.is_slow or (rates[target] < SLOW_RATE * usual[target] and lost_at[target] >= SLOW_SECONDS)
+    ]  # fmt: skip
     if not slow:
         return None
     worst_target = min(slow, key=lambda target: rates[target] / usual[target])
-    lost = sum(max(target.seconds - target.bytes / usual[target], 0.0) for target in slow)
+    lost = sum(lost_at[target] for target in slow)
     is_told = any(target.is_slow for target in slow)
     return Found(
         f"Target {worst_target.name} moved {size_text(rates[worst_target])} in each second that it worked, where the "
@@ -214,19 +164,21 @@ def _log_of(facts: Facts) -> str:
 
 
 def _movers(facts: Facts) -> list[Target]:
-    return [target for target in facts.targets if not target.is_metadata and target.bytes >= MOVED_MIN]
+    return [target for target in facts.targets if not target.is_metadata and target.bytes >= habits.MOVED_MIN]
 
 
 def _one_target(facts: Facts) -> Found | None:
     targets = [target for target in facts.targets if not target.is_metadata]
     moved = sum(target.bytes for target in targets)
-    if len(targets) < 2 or moved < MOVED_MIN * len(targets) or not facts.is_store:
+    if not facts.is_store:
         return _one_stripe(facts)
+    if len(targets) < 2 or moved < habits.MOVED_MIN * len(targets):
+        return None
     fullest = max(targets, key=lambda target: target.bytes)
     ratio = fullest.bytes * len(targets) / moved
     busy = fullest.seconds / facts.active_seconds if facts.active_seconds else 1.0
     if ratio < CROWDED or busy < CROWDED_BUSY:
-        return None
+        return _shared_on_one(facts, targets, busy)
     files = sorted((each for each in facts.files if fullest.name in each.targets), key=lambda each: -each.operations)
     lost = fullest.seconds * (1.0 - 1.0 / ratio)
     return Found(
@@ -239,13 +191,34 @@ def _one_target(facts: Facts) -> Found | None:
     )  # fmt: skip
 
 
+def _shared_on_one(facts: Facts, targets: Sequence[Target], busy: float) -> Found | None:
+    """Files that several processes share, on one of the store's targets, which is not busy enough to cost much yet."""
+    shared = [
+        file for file in facts.files
+        if len(file.targets) == 1 and file.processes > 1
+        and file.read_bytes + file.written_bytes >= habits.MOVED_MIN * len(targets)
+    ]  # fmt: skip
+    if not shared:
+        return None
+    worst = max(shared, key=lambda file: file.read_bytes + file.written_bytes)
+    return Found(
+        f"{worst.processes} processes share {worst.path} of {size_text(worst.size_bytes)}, which lies on 1 of "
+        f"{len(targets)} targets; that one worked in {min(busy, 1.0):.0%} of the job's time.",
+        1.0, f"of {len(targets)} targets", None, "low",
+        "the file has this layout; the target was not busy enough for it to cost much here",
+        "Give the folder's new files more stripes, before more processes or larger files make it matter.",
+        f"weir layout set -c -1 {_folder(shared)}",
+        tuple(file.path for file in shared[:5]),
+    )  # fmt: skip
+
+
 def _one_stripe(facts: Facts) -> Found | None:
     """Files on Lustre that many processes share, on one OST."""
     crowded = [
         file for file in facts.files
-        if len(file.targets) == 1 and file.processes > 1 and file.read_bytes + file.written_bytes >= MOVED_MIN
+        if len(file.targets) == 1 and file.processes > 1 and file.read_bytes + file.written_bytes >= habits.MOVED_MIN
     ]  # fmt: skip
-    if not crowded or facts.is_store:
+    if not crowded:
         return None
     worst = max(crowded, key=lambda file: (file.slowest_seconds, file.processes))
     return Found(
@@ -272,8 +245,8 @@ def _small(way: Literal["reads", "writes"]) -> Callable[[Facts], Found | None]:
         mean = transfers.bytes / max(transfers.operations, 1)
         fixed = _fixed_seconds(facts)
         by_cost = max(transfers.operations - transfers.bytes / (1 << 20), 0.0) * (fixed or 0.0)
-        lost = max(transfers.seconds / _processes(facts) * part * 0.5, by_cost)
-        files = [file for file in facts.files if file.small]
+        lost = max(transfers.seconds / facts.processes_at_once * part * 0.5, by_cost)
+        files = [file for file in facts.files if file.small] or _of_small_writes(facts, way)
         verb = "read" if way == "reads" else "write"
         return Found(
             f"{transfers.small:,} of {transfers.sized:,} {way} ({part:.0%}) are below 1 MiB; the mean is "
@@ -291,28 +264,33 @@ def _small(way: Literal["reads", "writes"]) -> Callable[[Facts], Found | None]:
     return find
 
 
+def _of_small_writes(facts: Facts, way: str) -> list[File]:
+    """Files of which opens and bytes are known, and no single access."""
+    if facts.accesses.is_exact or way == "reads":
+        return []
+    found = [each for each in facts.files if each.opens and 0 < each.written_bytes < SMALL_BYTES * each.opens]
+    return sorted(found, key=lambda each: -each.opens)
+
+
 def _fixed_seconds(facts: Facts) -> float | None:
     return max(
         (each.fixed_seconds for each in facts.targets if each.fixed_seconds and not each.is_metadata), default=None
     )
 
 
-def _processes(facts: Facts) -> float:
-    """Processes that are in calls at once, over which times of calls are summed."""
-    return max(facts.processes or 1, facts.under_way or 1.0)
-
-
 def _random(way: Literal["reads", "writes"]) -> Callable[[Facts], Found | None]:
     def find(facts: Facts) -> Found | None:
         transfers: Transfers = getattr(facts.accesses, way)
         part = transfers.astray / transfers.placed if transfers.placed else 0.0
-        if part < RANDOM_PART or transfers.astray < RANDOM_COUNT:
+        is_backward = way == "reads" and part >= habits.BACKWARD_PART
+        if part < RANDOM_PART or transfers.astray < RANDOM_COUNT or is_backward:
             return None
+        apart = max(transfers.apart, transfers.astray) / transfers.placed
         files = sorted((file for file in facts.files if file.astray), key=lambda file: -file.astray)
         is_read = way == "reads"
         return Found(
-            f"{transfers.astray:,} of {transfers.placed:,} {way} ({part:.0%}) begin before the end of the one before.",
-            part, f"of the {way}", transfers.seconds / _processes(facts) * part * 0.5, "high",
+            _order_words(transfers, way),
+            apart, f"of the {way}", transfers.seconds / facts.processes_at_once * apart * 0.5, "high",
             "each access was compared with the one before",
             "Sort the accesses by offset, or read the part that is needed once and take from memory."
             if is_read else "Write from front to end, or let collective I/O order the pieces.",
@@ -322,6 +300,17 @@ def _random(way: Literal["reads", "writes"]) -> Callable[[Facts], Found | None]:
         )  # fmt: skip
 
     return find
+
+
+def _order_words(transfers: Transfers, way: str) -> str:
+    if transfers.apart > transfers.astray:
+        part = transfers.apart / transfers.placed
+        return (
+            f"{transfers.apart:,} of {transfers.placed:,} {way} ({part:.0%}) begin elsewhere than at the end of the "
+            f"one before, and {transfers.astray:,} of these before it."
+        )
+    part = transfers.astray / transfers.placed
+    return f"{transfers.astray:,} of {transfers.placed:,} {way} ({part:.0%}) begin before the end of the one before."
 
 
 def _unaligned(facts: Facts) -> Found | None:
@@ -336,7 +325,8 @@ def _unaligned(facts: Facts) -> Found | None:
     seconds = accesses.reads.seconds + accesses.writes.seconds
     return Found(
         f"{accesses.unaligned:,} of {accesses.alignable:,} reads and writes ({part:.0%}) begin within a block.",
-        part, "of the accesses", seconds / _processes(facts) * part * 0.1, "high" if accesses.is_exact else "medium",
+        part, "of the accesses", seconds / facts.processes_at_once * part * 0.1,
+        "high" if accesses.is_exact else "medium",
         "each offset was looked at; the cost of one is a guess",
         "Begin pieces at multiples of the block, and pad headers to one.",
         "H5Pset_alignment(access, 1 << 20, 1 << 20)  # netCDF-4: nc__enddef with h_minfree, v_align",
@@ -346,7 +336,7 @@ def _unaligned(facts: Facts) -> Found | None:
 
 def _metadata(facts: Facts) -> Found | None:
     accesses = facts.accesses
-    each = accesses.metadata_seconds / _processes(facts)
+    each = accesses.metadata_seconds / facts.processes_at_once
     transfers = (accesses.reads, accesses.writes)
     operations = accesses.metadata + sum(one.operations for one in transfers)
     moving = sum(one.seconds for one in transfers)
@@ -362,7 +352,7 @@ def _metadata(facts: Facts) -> Found | None:
         each, "s of each process", lost, "high", "each request was counted, and its time",
         "Open files once, keep them open, and pack small ones into one; give such folders homes on all servers.",
         "weir layout set --spread FOLDER" if facts.is_store else "lfs mkdir -c -1 FOLDER",
-        tuple(target.name for target in facts.targets if target.is_metadata)[:5],
+        (*habits.folders_of(facts), *(target.name for target in facts.targets if target.is_metadata))[:8],
     )  # fmt: skip
 
 
@@ -373,7 +363,7 @@ def _syncs(facts: Facts) -> Found | None:
     part = min(syncs / max(writes.operations, 1), 1.0)
     return Found(
         f"{syncs:,} calls make {writes.operations:,} writes durable, {syncs / max(writes.operations, 1):.1f} for each.",
-        syncs, "syncs", writes.seconds / _processes(facts) * part * 0.5, "medium",
+        syncs, "syncs", writes.seconds / facts.processes_at_once * part * 0.5, "medium",
         "the calls were counted; their time is within that of the writes",
         "Make bytes durable at the end of a step, and not after each write.",
         "fsync(file)  # once a step",
@@ -387,15 +377,17 @@ def _one_at_a_time(facts: Facts) -> Found | None:
         or not ALONE_MIN <= facts.under_way <= ALONE
         or len(targets) < 2
         or facts.active_seconds < 1.0
+        or (facts.processes or 1) > 1
     ):
         return None
-    busiest = max(target.seconds for target in targets) / facts.active_seconds
+    # Outside of its requests a job keeps no target waiting.
+    in_requests = facts.active_seconds * min(facts.under_way, 1.0)
+    busiest = max(target.seconds for target in targets) / in_requests
     if busiest >= IDLE_BUSY:
         return None
-    in_requests = facts.active_seconds * min(facts.under_way, 1.0)
     return Found(
-        f"The job has {facts.under_way:.1f} requests under way on average, and its busiest target works in "
-        f"{busiest:.0%} of the time.",
+        f"The job's one process has {facts.under_way:.1f} requests under way on average, and its busiest target works "
+        f"in {busiest:.0%} of their time.",
         facts.under_way, "requests at once", in_requests * (1.0 - busiest) * (1.0 - 1.0 / len(targets)) * 0.25, "low",
         "more at once helps where the program can have them",
         "Read and write from several threads or processes, so that several targets work at a time.",
@@ -430,7 +422,7 @@ def _independent(facts: Facts) -> Found | None:
     if not whole and sum(file.small for file in shared) >= COLLECTIVE_COUNT:
         return _without_mpi_io(shared)
     part = accesses.collective / whole if whole else 1.0
-    if part >= COLLECTIVE_PART or accesses.independent < COLLECTIVE_COUNT or _processes(facts) < 2:
+    if part >= COLLECTIVE_PART or accesses.independent < COLLECTIVE_COUNT or facts.processes_at_once < 2:
         return None
     return Found(
         f"{accesses.independent:,} of {whole:,} reads and writes of MPI-IO are made by each process alone.",
@@ -462,42 +454,6 @@ def _streams(facts: Facts) -> Found | None:
         streamed / moved, "of the bytes", None, "medium", "the bytes were counted; large buffers make streams as good",
         "Use read and write, or MPI-IO, or give the streams buffers of some MiB.",
         "setvbuf(file, NULL, _IOFBF, 4 << 20)",
-    )  # fmt: skip
-
-
-def _reread(facts: Facts) -> Found | None:
-    again = [
-        file for file in facts.files
-        if file.processes == 1 and file.size_bytes >= MOVED_MIN and file.read_bytes >= REREAD * file.size_bytes
-    ]  # fmt: skip
-    if not again:
-        return None
-    worst = max(again, key=lambda file: file.read_bytes - file.size_bytes)
-    extra = sum(file.read_bytes - file.size_bytes for file in again)
-    reads = facts.accesses.reads
-    return Found(
-        f"{worst.path} of {size_text(worst.size_bytes)} is read {worst.read_bytes / worst.size_bytes:.1f} times over.",
-        worst.read_bytes / worst.size_bytes, "times its size",
-        reads.seconds / _processes(facts) * min(extra / max(reads.bytes, 1), 1.0), "medium",
-        "the bytes were counted; which of them came again is not known",
-        "Keep what was read in memory, or copy the file to the node once.",
-        f"cp {worst.path} $TMPDIR",
-        tuple(file.path for file in again[:5]),
-    )  # fmt: skip
-
-
-def _many_small_files(facts: Facts) -> Found | None:
-    files = [file for file in facts.files if file.written_bytes or file.read_bytes]
-    mean = sum(file.size_bytes for file in files) / len(files) if files else 0.0
-    if len(files) < TINY_COUNT or mean >= TINY_BYTES:
-        return None
-    return Found(
-        f"The job uses {len(files):,} files of {size_text(mean)} on average.",
-        len(files), "files", facts.accesses.metadata_seconds / _processes(facts) * 0.5 or None, "medium",
-        "the files were counted; the time of their opens is that of all metadata",
-        "Pack the files into a few: tar, HDF5, Zarr shards, or a format of records.",
-        "tar -cf packed.tar FOLDER",
-        tuple(file.path for file in files[:3]),
     )  # fmt: skip
 
 
@@ -544,11 +500,13 @@ RULES: tuple[Rule, ...] = (
     Rule("share", "It received less than owed", f"received below {SHORT:.0%} of the owed share", _OWN, _short_share),
     Rule(
         "slow-target", "A target is slow",
-        f"noted by the store, or below {SLOW_RATE:.0%} of the others' median rate; in logs 25 %", _OWN, _slow_target,
+        f"noted by the store, or below {SLOW_RATE:.0%} of the others' median rate and {SLOW_SECONDS:g} s lost; in logs "
+        "25 %",
+        _OWN, _slow_target,
     ),
     Rule(
         "one-target", "Files lie on few targets",
-        f"{CROWDED:g} times the mean target, busy {CROWDED_BUSY:.0%} of the time; on Lustre one OST for a shared file",
+        f"{CROWDED:g} times the mean target, busy {CROWDED_BUSY:.0%} of the time; or one target for a shared file",
         _OWN, _one_target,
     ),
     Rule(
@@ -567,6 +525,12 @@ RULES: tuple[Rule, ...] = (
         "random-writes", "Writes in random order", f"{RANDOM_PART:.0%} of the writes, and {RANDOM_COUNT:,}", _DRISHTI,
         _random("writes"),
     ),
+    Rule(
+        "backward-reads", "Reads go backwards",
+        f"{habits.BACKWARD_PART:.0%} of the reads begin before the end of the one before, and "
+        f"{habits.BACKWARD_COUNT:,}",
+        _OWN, habits.backward_reads,
+    ),
     Rule("unaligned", "Unaligned accesses", f"{UNALIGNED_PART:.0%} of those of a block or more", _DRISHTI, _unaligned),
     Rule(
         "metadata", "Many requests that move no bytes",
@@ -577,8 +541,8 @@ RULES: tuple[Rule, ...] = (
     Rule("syncs", "Writes are made durable one by one", f"a sync for each {1 / SYNC_PART:g} writes", _OWN, _syncs),
     Rule(
         "one-at-a-time", "One request at a time",
-        f"{ALONE_MIN} to {ALONE} under way on average, the busiest target idle for {1 - IDLE_BUSY:.0%}", _OWN,
-        _one_at_a_time,
+        f"{ALONE_MIN} to {ALONE} of one process under way on average, the busiest target idle for {1 - IDLE_BUSY:.0%}",
+        _OWN, _one_at_a_time,
     ),
     Rule(
         "stragglers", "Some processes need longer", f"the mean {STRAGGLER_PART:.0%} below the slowest", _DRISHTI,
@@ -591,8 +555,25 @@ RULES: tuple[Rule, ...] = (
         _DRISHTI, _independent,
     ),
     Rule("streams", "Streams of the C library", f"{STREAMED_PART:.0%} of the bytes", _DRISHTI, _streams),
-    Rule("reread", "Files are read again", f"{REREAD:g} times their size by one process", _OWN, _reread),
-    Rule("many-files", "Many small files", f"{TINY_COUNT:,} of less than 1 MiB on average", _OWN, _many_small_files),
+    Rule("reread", "Files are read again", f"{habits.REREAD:g} times their size by one process", _OWN, habits.reread),
+    Rule(
+        "read-back", "What was written is read back",
+        f"{habits.READ_BACK:.0%} of a file's written bytes, by the process that wrote them", _OWN, habits.read_back,
+    ),
+    Rule(
+        "reopened", "A file is opened in a loop",
+        f"{habits.OPENED} times by each process, for {habits.OPENED_OPERATIONS:g} accesses or fewer", _OWN,
+        habits.reopened,
+    ),
+    Rule(
+        "many-files", "Many small files",
+        f"{habits.TINY_COUNT:,} of less than 1 MiB on average; {habits.TINY_OPENED} where most requests move no bytes",
+        _OWN, habits.many_small_files,
+    ),
+    Rule(
+        "one-rank", "One rank moves the bytes of all", f"{habits.ALONE_PART:.0%} of the bytes of several ranks", _OWN,
+        habits.one_rank,
+    ),
     Rule("full-target", "A target is nearly full", f"{FULL:.0%} of its room", _OWN, _full_target),
     Rule("failed-target", "A target has failed", "the server says so", _OWN, _failed_target),
     Rule("predicted", "Slowdowns were predicted", f"{PREDICTED_PART:.0%} of the windows", _OWN, _predicted),

@@ -1,12 +1,14 @@
 """Facts about a job of a store, from the store's history."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weir.history.levels import STATES_EVERY
 from weir.history.reading import Cell, History, JobPast
 from weir.report.errors import ReportError
-from weir.report.facts import SMALL_BYTES, Accesses, Facts, Phase, Promise, Target, Transfers, Wait
+from weir.report.facts import SMALL_BYTES, Accesses, Facts, Phase, Predicted, Promise, Target, Transfers, Wait
 from weir.report.phases import Bucket, phases_of
 from weir.store.observations import METADATA, JobKey
 
@@ -80,7 +82,9 @@ def facts_of(history: History, stretch: Stretch, *, policy: str | None = None) -
         )
     begin = cells[0].begin
     buckets = list(_buckets(cells, begin))
-    targets = _targets(cells, history.states(stretch.until))
+    # The look at the devices after the job's end tells of what became slow just before.
+    states = history.states(stretch.until + STATES_EVERY)
+    targets = _targets(cells, states)
     in_force = policy or _policy(history, stretch)
     promise = _promise(past, cells, in_force)
     active = sum(bucket.seconds for bucket in buckets)
@@ -94,13 +98,14 @@ def facts_of(history: History, stretch: Stretch, *, policy: str | None = None) -
         nodes=past.nodes,
         is_store=True,
         promise=promise,
-        phases=phases_of(buckets, _Capacity(history.states(stretch.until), promise.share_owed).of),
+        phases=phases_of(buckets, _Capacity(states, promise.share_owed).of),
         possible_by="the expected cost of such requests, at all targets of the store together",
         waits=_waits(history, stretch, begin),
         targets=targets,
         accesses=_accesses(cells),
         under_way=sum(cell.request_seconds for cell in cells) / active if active else None,
         active_seconds=active,
+        predicted=_predicted(history, stretch),
         unknown=tuple(_unknown(history, stretch, cells)),
     )
 
@@ -167,6 +172,20 @@ def _promise(past: JobPast, cells: Iterable[Cell], policy: str | None) -> Promis
         waited_seconds=past.waited_seconds,
         lost_seconds=sum(worst.values()),
     )
+
+
+def _predicted(history: History, stretch: Stretch) -> Predicted | None:
+    found = history.predictions(stretch.since, stretch.until, stretch.job)
+    if not found:
+        return None
+    worst = max(found, key=lambda each: each.slowdown_max)
+    by_job: Counter[str] = Counter()
+    for each in found:
+        if each.job and each.slowed:
+            by_job[f"{each.job} of {each.user}"] += each.slowed
+    responsible = next(iter(by_job.most_common(1)), ("", 0))[0]
+    windows, slowed = sum(each.windows for each in found), sum(each.slowed for each in found)
+    return Predicted(windows, slowed, max(worst.slowdown_max, 1.0), worst.basis, responsible)
 
 
 def _policy(history: History, stretch: Stretch) -> str | None:

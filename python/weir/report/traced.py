@@ -1,5 +1,6 @@
 """Facts about a job from the traces of its processes (`weir run --trace`): its files, and how each access lay."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from weir.report.facts import Accesses, Facts, File, Target, Transfers
 from weir.report.phases import Bucket, phases_of
 from weir.store.observations import METADATA
 from weir.tracing.files import TracedProcess, combined, read_processes
-from weir.tracing.records import Run
+from weir.tracing.records import Creation, Run
 from weir.tracing.windows import TracedWindows, summed, windows_of
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class Traced:
     files: tuple[File, ...]
     accesses: Accesses
     windows: tuple[TracedWindows, ...]
+    busiest_part: float | None
+    """Part of the bytes that the busiest of several ranks moved; None of one rank, and where no bytes were seen."""
     has_accesses: bool
     """Whether the traces tell single accesses: those of older versions do not."""
 
@@ -57,7 +60,8 @@ def read(paths: Iterable[Path], *, note: Callable[[str], None], run: str | None 
     counted = (windows_of(traced, note=note) for traced in processes)
     windows = tuple(summed(each for each in counted if each is not None))
     files, accesses = _accesses(processes, told)
-    return Traced(told, files, accesses, windows, has_accesses=bool(accesses.alignable))
+    busiest = _busiest_part(processes) if told.ranks > 1 else None
+    return Traced(told, files, accesses, windows, busiest, has_accesses=bool(accesses.alignable))
 
 
 def facts_of(traced: Traced, source: str) -> Facts:
@@ -92,6 +96,7 @@ def facts_of(traced: Traced, source: str) -> Facts:
         accesses=replace(chosen, metadata=metadata, metadata_seconds=sum(line["metadata_seconds"] for line in lines)),
         under_way=sum(bucket.request_seconds for bucket in buckets) / active if active else None,
         active_seconds=active,
+        busiest_part=traced.busiest_part,
         unknown=(
             "shares and waits for other jobs are not in a trace: a report of the job's name has them, where "
             "`weir record` ran",
@@ -109,6 +114,7 @@ def with_trace(facts: Facts, traced: Traced) -> Facts:
         program=" ".join((traced.run.program, *traced.run.arguments)),
         processes=traced.run.ranks,
         files=traced.files,
+        busiest_part=traced.busiest_part,
         accesses=replace(accesses, metadata=kept.metadata, metadata_seconds=kept.metadata_seconds),
     )
 
@@ -135,6 +141,7 @@ class _Count:
     bytes: int = 0
     unaligned: int = 0
     astray: int = 0
+    apart: int = 0
 
     def add(self, pattern: "TracePattern") -> None:
         """Add a pattern."""
@@ -144,11 +151,14 @@ class _Count:
         self.bytes += pattern["bytes"]
         self.unaligned += pattern["unaligned"]
         self.astray += operations - pattern["ahead"]
+        self.apart += operations - pattern["consecutive"]
 
     def transfers(self) -> Transfers:
         """The sums as transfers."""
         known = self.operations
-        return Transfers(known, self.bytes, sized=known, small=self.small, placed=known, astray=self.astray)
+        return Transfers(
+            known, self.bytes, sized=known, small=self.small, placed=known, astray=self.astray, apart=self.apart
+        )
 
 
 @dataclass(slots=True)
@@ -158,11 +168,13 @@ class _Sums:
     reads: _Count = field(default_factory=_Count)
     writes: _Count = field(default_factory=_Count)
     layout: str = ""
+    opens: int = 0
     processes: set[int] = field(default_factory=set)
 
 
 def _accesses(processes: Sequence[TracedProcess], run: Run) -> tuple[tuple[File, ...], Accesses]:
     by_path: dict[str, _Sums] = {}
+    opened: Counter[str] = Counter()
     whole = _Sums()
     for number, traced in enumerate(processes):
         for record in traced.records:
@@ -170,14 +182,16 @@ def _accesses(processes: Sequence[TracedProcess], run: Run) -> tuple[tuple[File,
                 case ("accessed", str(path), str(layout), dict(reads), dict(writes), _):
                     sums = by_path.setdefault(path, _Sums())
                     sums.layout = layout or sums.layout
+                    sums.opens += 1
                     sums.processes.add(number)
                     for each in (sums, whole):
                         each.reads.add(_pattern(reads))
                         each.writes.add(_pattern(writes))
+                case ("opened", _, str(path), _, str(opening), _) if opening != "inherited":
+                    opened[path] += 1
     sizes = {name: made.size_bytes for made in (*run.creations, *run.overwritten) for name in (made.path, made.name)}
-    files = [_file(path, sums, sizes) for path, sums in by_path.items() if path]
-    if not by_path:
-        files = [_made(made.name, made.size_bytes, made.written_bytes, made.layout) for made in run.creations]
+    files = [_file(path, sums, sizes, opened[path]) for path, sums in by_path.items() if path]
+    files += [_made(made, opened[made.path]) for made in run.creations if not {made.name, made.path} & by_path.keys()]
     files.sort(key=lambda file: (-file.operations, -file.written_bytes, file.path))
     known = whole.reads.operations + whole.writes.operations
     accesses = Accesses(
@@ -194,7 +208,7 @@ def _pattern(found: Mapping[str, Any]) -> "TracePattern":
     return found  # type: ignore[return-value]
 
 
-def _file(path: str, sums: _Sums, sizes: Mapping[str, int]) -> File:
+def _file(path: str, sums: _Sums, sizes: Mapping[str, int], opened: int) -> File:
     both = (sums.reads, sums.writes)
     return File(
         path=path,
@@ -206,12 +220,32 @@ def _file(path: str, sums: _Sums, sizes: Mapping[str, int]) -> File:
         unaligned=sum(each.unaligned for each in both),
         astray=sum(each.astray for each in both),
         processes=len(sums.processes),
+        opens=max(sums.opens, opened),
         targets=_targets_of(sums.layout),
     )
 
 
-def _made(path: str, size_bytes: int, written_bytes: int, layout: str | None) -> File:
-    return File(path=path, size_bytes=size_bytes, written_bytes=written_bytes, targets=_targets_of(layout or ""))
+def _made(made: Creation, opened: int) -> File:
+    """A file of which no access was seen."""
+    return File(
+        path=made.name,
+        size_bytes=made.size_bytes,
+        written_bytes=made.written_bytes,
+        opens=opened,
+        targets=_targets_of(made.layout or ""),
+    )
+
+
+def _busiest_part(processes: Sequence[TracedProcess]) -> float | None:
+    """The part of the bytes of all ranks that the busiest one moved."""
+    moved: Counter[int] = Counter()
+    for traced in processes:
+        rank = traced.process["rank"]
+        for record in traced.records:
+            match record:
+                case ("accessed", _, _, dict(reads), dict(writes), _) if rank is not None:
+                    moved[rank] += reads["bytes"] + writes["bytes"]
+    return max(moved.values()) / moved.total() if moved.total() else None
 
 
 def _targets_of(layout: str) -> tuple[str, ...]:

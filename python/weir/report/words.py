@@ -6,7 +6,7 @@ from typing import Any
 
 from weir.amounts import size_text
 from weir.report.facts import Facts, Phase, Predicted, Promise
-from weir.report.rules import Finding
+from weir.report.findings import Finding
 
 _FINDINGS_MAX = 8
 """Most findings of the text; the page has all."""

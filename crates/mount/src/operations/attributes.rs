@@ -7,7 +7,7 @@ use crate::filesystem::Filesystem;
 use crate::process::system_call;
 use crate::special;
 use weir_client::wire::{limits, AttributeChange, Attributes, FileKind, Ino, Moment};
-use weir_client::{Caller, Place};
+use weir_client::{mode_of, type_bits, Caller, Place};
 
 /// Block size that `stat` reports: programs move data in units of it, as far as they ask at all. Large enough for
 /// few requests, small enough for the buffer that stdio allocates for each open file.
@@ -18,19 +18,6 @@ const SECTOR_BYTES: u64 = 512;
 const FRAGMENT_BYTES: u32 = 4096;
 /// Basic fields and creation time of `statx(2)`.
 const STATX_MASK: u32 = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
-
-/// File type bits of `st_mode`.
-pub(crate) fn type_bits(kind: FileKind) -> u32 {
-    match kind {
-        FileKind::Regular => libc::S_IFREG,
-        FileKind::Directory => libc::S_IFDIR,
-        FileKind::Symlink => libc::S_IFLNK,
-        FileKind::Fifo => libc::S_IFIFO,
-        FileKind::Socket => libc::S_IFSOCK,
-        FileKind::CharacterDevice => libc::S_IFCHR,
-        FileKind::BlockDevice => libc::S_IFBLK,
-    }
-}
 
 /// The kernel's 32-bit form of a device number: 12 bits major, 20 bits minor, the minor's upper part on top.
 fn kernel_device(device: u64) -> u32 {
@@ -54,7 +41,7 @@ pub(crate) fn attr(attributes: &Attributes) -> Attr {
         atime_nanoseconds: attributes.accessed.nanoseconds,
         mtime_nanoseconds: attributes.modified.nanoseconds,
         ctime_nanoseconds: attributes.changed.nanoseconds,
-        mode: type_bits(attributes.kind) | u32::from(attributes.permissions),
+        mode: mode_of(attributes),
         links: attributes.links,
         uid: attributes.uid,
         gid: attributes.gid,
@@ -81,7 +68,7 @@ fn statx(attributes: &Attributes) -> Statx {
         links: attributes.links,
         uid: attributes.uid,
         gid: attributes.gid,
-        mode: (type_bits(attributes.kind) | u32::from(attributes.permissions)) as u16,
+        mode: mode_of(attributes) as u16,
         ino: attributes.ino.0,
         size: attributes.size_bytes,
         blocks: attributes.allocated_bytes.div_ceil(SECTOR_BYTES),

@@ -1,13 +1,12 @@
 //! Open directories and their listings.
 
-use super::attributes::type_bits;
 use crate::abi::{Dirent, Fixed, FsyncIn, OpenOut, ReadIn, ReleaseIn};
 use crate::call::{Answer, Call, Failure, Reply};
 use crate::filesystem::Filesystem;
 use crate::handles::{Listed, OpenDirectory};
 use std::sync::{Mutex, PoisonError};
 use weir_client::wire::{limits, DirectoryEntry, HandleId, Ino, OpenFlags};
-use weir_client::{Caller, Place};
+use weir_client::{type_bits, Caller, Place};
 
 /// Most bytes of entries in one answer of a server: some hundred names, one small frame.
 const LISTING_BYTES: u32 = limits::INLINE_PAYLOAD_BYTES as u32;

@@ -5,22 +5,11 @@ use crate::abi::{LinkIn, MkdirIn, MknodIn, Rename2In, RenameIn};
 use crate::call::{Answer, Call, Failure, Reply};
 use crate::filesystem::Filesystem;
 use weir_client::wire::{Ino, NodeKind, RenameMode};
-use weir_client::Place;
+use weir_client::{node_of, Place};
 
 /// Permission, set-id and sticky bits. The kernel has applied the umask.
 pub(super) fn permissions(mode: u32) -> u16 {
     (mode & 0o7777) as u16
-}
-
-fn node_kind(mode: u32, device: u32) -> Option<NodeKind> {
-    match mode & libc::S_IFMT {
-        libc::S_IFREG | 0 => Some(NodeKind::Regular),
-        libc::S_IFIFO => Some(NodeKind::Fifo),
-        libc::S_IFSOCK => Some(NodeKind::Socket),
-        libc::S_IFCHR => Some(NodeKind::CharacterDevice(device_of(device))),
-        libc::S_IFBLK => Some(NodeKind::BlockDevice(device_of(device))),
-        _ => None,
-    }
 }
 
 /// The mode of `renameat2(2)`; `None` for RENAME_WHITEOUT and later flags.
@@ -36,7 +25,7 @@ fn rename_mode(flags: u32) -> Option<RenameMode> {
 impl Filesystem {
     pub(crate) fn make_node(&self, call: &mut Call<'_>) -> Answer {
         let asked: MknodIn = call.take()?;
-        let kind = node_kind(asked.mode, asked.device).ok_or(Failure(libc::EINVAL))?;
+        let kind = node_of(asked.mode, device_of(asked.device)).ok_or(Failure(libc::EINVAL))?;
         self.make(call, kind, asked.mode)
     }
 
@@ -114,12 +103,5 @@ mod tests {
         assert_eq!(rename_mode(libc::RENAME_EXCHANGE), Some(RenameMode::Exchange));
         assert_eq!(rename_mode(libc::RENAME_WHITEOUT), None);
         assert_eq!(rename_mode(libc::RENAME_NOREPLACE | libc::RENAME_EXCHANGE), None);
-    }
-
-    #[test]
-    fn directories_are_not_made_by_mknod() {
-        assert_eq!(node_kind(libc::S_IFDIR | 0o755, 0), None);
-        assert_eq!(node_kind(libc::S_IFIFO | 0o644, 0), Some(NodeKind::Fifo));
-        assert_eq!(node_kind(0o644, 0), Some(NodeKind::Regular));
     }
 }

@@ -11,7 +11,8 @@ use crate::store::counters::Call;
 use crate::store::session::{self, Mode, CALLER};
 use libc::{c_char, c_int, c_long, c_uint, dev_t, mode_t, size_t, ssize_t};
 use std::ffi::CString;
-use weir_client::wire::{NodeKind, RenameMode};
+use weir_client::node_of;
+use weir_client::wire::RenameMode;
 
 /// `umask(2)`. The library remembers the mask for files that the client makes.
 pub(crate) unsafe fn umask(mask: mode_t) -> mode_t {
@@ -45,14 +46,7 @@ pub(crate) unsafe fn mkdirat(directory: c_int, path: *const c_char, mode: mode_t
 
 /// `mknodat(2)`. The kernel refuses a kind that does not exist.
 pub(crate) unsafe fn mknodat(directory: c_int, path: *const c_char, mode: mode_t, device: dev_t) -> c_int {
-    let kind = match mode & libc::S_IFMT {
-        0 | libc::S_IFREG => Some(NodeKind::Regular),
-        libc::S_IFIFO => Some(NodeKind::Fifo),
-        libc::S_IFSOCK => Some(NodeKind::Socket),
-        libc::S_IFCHR => Some(NodeKind::CharacterDevice(device)),
-        libc::S_IFBLK => Some(NodeKind::BlockDevice(device)),
-        _ => None,
-    };
+    let kind = node_of(mode, device);
     let pass = |directory: c_int, path: *const c_char| {
         let arguments = [directory as usize, path as usize, mode as usize, device as usize, 0, 0];
         // SAFETY: see `mkdirat`.

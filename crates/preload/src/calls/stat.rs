@@ -7,7 +7,8 @@ use crate::host::{addresses, kernel, real};
 use crate::store::counters::{self, Call};
 use crate::store::session::{self, CALLER};
 use libc::{c_char, c_int, c_uint};
-use weir_client::wire::{Attributes, FileKind, Moment};
+use weir_client::mode_of;
+use weir_client::wire::{Attributes, Moment};
 
 /// Bytes of the unit of `st_blocks`.
 const BLOCK_UNIT: u64 = 512;
@@ -18,20 +19,6 @@ const STAT_FLAGS: c_int =
     libc::AT_SYMLINK_NOFOLLOW | libc::AT_NO_AUTOMOUNT | libc::AT_EMPTY_PATH | libc::AT_STATX_SYNC_TYPE;
 /// `STATX__RESERVED`: Linux refuses a mask with it.
 const STATX_RESERVED: c_uint = 0x8000_0000;
-
-/// The type and permission bits in the form of `st_mode`.
-pub(crate) fn mode_of(attributes: &Attributes) -> u32 {
-    let kind = match attributes.kind {
-        FileKind::Regular => libc::S_IFREG,
-        FileKind::Directory => libc::S_IFDIR,
-        FileKind::Symlink => libc::S_IFLNK,
-        FileKind::Fifo => libc::S_IFIFO,
-        FileKind::Socket => libc::S_IFSOCK,
-        FileKind::CharacterDevice => libc::S_IFCHR,
-        FileKind::BlockDevice => libc::S_IFBLK,
-    };
-    kind | u32::from(attributes.permissions)
-}
 
 /// The attributes in the form of `stat`, with the same device and block size as through the mount.
 pub(crate) fn stat_of(attributes: &Attributes) -> libc::stat {

@@ -1,6 +1,7 @@
 //! Attributes of a node in the form in which Python takes them.
 
-use weir_client::wire::{Attributes, FileKind, Moment};
+use weir_client::mode_of;
+use weir_client::wire::{Attributes, Moment};
 
 /// Nanoseconds in a second.
 const NANOSECONDS: i128 = 1_000_000_000;
@@ -12,7 +13,7 @@ pub(crate) type Row = (u32, u64, u32, u32, u32, u64, u64, i128, i128, i128, i128
 /// The attributes as a tuple.
 pub(crate) fn row(found: &Attributes) -> Row {
     (
-        mode_of(found.kind) | u32::from(found.permissions),
+        mode_of(found),
         found.ino.0,
         found.links,
         found.uid,
@@ -24,19 +25,6 @@ pub(crate) fn row(found: &Attributes) -> Row {
         nanoseconds(found.changed),
         nanoseconds(found.created),
     )
-}
-
-/// The type of a node as in `st_mode`.
-pub(crate) fn mode_of(kind: FileKind) -> u32 {
-    match kind {
-        FileKind::Regular => libc::S_IFREG,
-        FileKind::Directory => libc::S_IFDIR,
-        FileKind::Symlink => libc::S_IFLNK,
-        FileKind::Fifo => libc::S_IFIFO,
-        FileKind::Socket => libc::S_IFSOCK,
-        FileKind::CharacterDevice => libc::S_IFCHR,
-        FileKind::BlockDevice => libc::S_IFBLK,
-    }
 }
 
 fn nanoseconds(moment: Moment) -> i128 {

@@ -1,11 +1,11 @@
 //! Calls of the client that are several requests each: opens with flags of `os`, whole files, copies and listings.
 
-use super::attributes::{mode_of, row, Row};
+use super::attributes::{row, Row};
 use std::ffi::OsString;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::ffi::OsStringExt;
 use weir_client::wire::{limits, FileKind, OpenFlags};
-use weir_client::{Caller, ClientError, File, Opened, Place, Result, Store};
+use weir_client::{type_bits, Caller, ClientError, File, Opened, Place, Result, Store};
 
 /// Bytes of one part of a listing.
 const LISTING_BYTES: u32 = limits::INLINE_PAYLOAD_BYTES as u32;
@@ -115,7 +115,7 @@ pub(crate) fn listed(store: &Store, place: Place<'_>) -> Result<Vec<Entry>> {
                     listing.entries.into_iter().filter(|entry| entry.name != b"." && entry.name != b"..");
                 found.extend(named.map(|entry| {
                     let attributes = entry.attributes.as_ref().map(row);
-                    (OsString::from_vec(entry.name), mode_of(entry.kind), attributes)
+                    (OsString::from_vec(entry.name), type_bits(entry.kind), attributes)
                 }));
                 if listing.end {
                     break Ok(found);

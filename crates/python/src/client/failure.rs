@@ -1,5 +1,6 @@
 //! Errors of the client as Python's `OSError`, with number, words, path and a remedy.
 
+use pyo3::call::PyCallArgs;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use std::path::Path;
@@ -8,22 +9,27 @@ use weir_client::ClientError;
 /// The exception of a call that failed on a path.
 pub(crate) fn failed(py: Python<'_>, error: &ClientError, path: &Path) -> PyErr {
     let (words, hint) = words(error);
-    noted(py, PyOSError::new_err((error.errno(), words, path.as_os_str().to_owned())), hint)
+    raised(py, (error.errno(), words, path.as_os_str()), hint)
 }
 
 /// The exception of a call that failed on two paths.
 pub(crate) fn failed_on_two(py: Python<'_>, error: &ClientError, source: &Path, target: &Path) -> PyErr {
     let (words, hint) = words(error);
-    let (source, target) = (source.as_os_str().to_owned(), target.as_os_str().to_owned());
-    noted(py, PyOSError::new_err((error.errno(), words, source, py.None(), target)), hint)
+    raised(py, (error.errno(), words, source.as_os_str(), py.None(), target.as_os_str()), hint)
 }
 
-fn noted(py: Python<'_>, raised: PyErr, hint: Option<String>) -> PyErr {
+/// An `OSError` that is there at once: one that is made when it is looked at needs an interpreter, and a file that nobody closed
+/// fails to close while the interpreter ends.
+fn raised<'py>(py: Python<'py>, arguments: impl PyCallArgs<'py>, hint: Option<String>) -> PyErr {
+    let made = match py.get_type::<PyOSError>().call1(arguments) {
+        Ok(made) => made,
+        Err(error) => return error,
+    };
     if let Some(hint) = hint {
         // Without its note an error says as much as others do.
-        let _ = raised.value(py).call_method1("add_note", (format!("hint: {hint}"),));
+        let _ = made.call_method1("add_note", (format!("hint: {hint}"),));
     }
-    raised
+    PyErr::from_value(made)
 }
 
 /// The failure in words, without its number, and a remedy where one is known.
