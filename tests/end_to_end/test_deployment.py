@@ -2,6 +2,8 @@
 
 import json
 import pwd
+import re
+import shlex
 import shutil
 from collections.abc import Iterator
 
@@ -60,6 +62,13 @@ def test_a_store_comes_up_on_several_hosts_and_is_one_store_for_them(machines: H
     assert "server 0 on node1 | " in shown and "server 1 on node2 | " in shown
     assert "has a journal" in machines["desk"].weir("backup", "/tmp/backup.tar", code=1).stderr
     assert "call `weir logs 1` on 10.77.0.3" in machines["node1"].weir("logs", "1", code=1).stderr
+
+
+def test_a_deployment_shows_on_a_terminal_how_many_hosts_have_done_a_step(machines: Hosts) -> None:
+    words = [*program(), "deploy", "--nodes", "node[1-2]", "--no-mount", "--ssh-options", machines.ssh_options]
+    told = machines["desk"].run("script", "-qec", shlex.join(words), "/dev/null").stdout
+    assert re.search(r"deploy  \[-{20}\] 0%, probe", told), told
+    assert re.search(r"deploy  \[#{20}\] 100%, publish", told), told
 
 
 def test_an_ordinary_user_deploys_a_store_on_hosts_that_mount_it() -> None:

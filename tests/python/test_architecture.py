@@ -68,6 +68,7 @@ PACKAGES = {
         "deployment",
         "guard",
         "history",
+        "monitoring",
         "report",
         "interference",
         "planner",
@@ -132,6 +133,7 @@ PACKAGES = {
         "amounts",
     },
     "guard": {"interference", "store", "ways", "errors"},
+    "monitoring": {"store"},
     "history": {"interference", "simulation", "store", "ways", "errors"},
     "interference": {
         "provisioning",

@@ -140,6 +140,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "interference/devices.py": "Storage._diskstats Storage._lustre",
         "interference/processor_waits.py": "OwnWaits.__init__ Sampling._sample",
         "lustre/tree.py": "_read",
+        "monitoring/__init__.py": "text_of",
         "planner/stores/redis.py": "_begin _machine",
         "provisioning/behaviour/classes.py": "_median_jobs",
         "provisioning/lifecycle/program.py": "_listed_children _recorded",

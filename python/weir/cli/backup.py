@@ -26,7 +26,8 @@ def backup(home: Home, file: Path, output: str) -> None:
     deployed from, a file FILE.HOST is written for each host with servers, or none; `weir restore` takes it there.
     """
     from weir.cli.elsewhere import refuse_elsewhere
-    from weir.deployment import backups, record
+    from weir.cli.progress import working
+    from weir.deployment import backups, fanout, record
     from weir.store import auditing
     from weir.store.audits import ToldEntry
     from weir.store.backup import take
@@ -34,10 +35,14 @@ def backup(home: Home, file: Path, output: str) -> None:
     file = file.absolute()
     described = record.read(home)
     if described is not None:
-        _show_all(backups.take_all(described, file), output)
+        with working("backup") as shown, fanout.telling(shown):
+            taken_all = backups.take_all(described, file)
+        _show_all(taken_all, output)
     else:
         refuse_elsewhere(home, "`weir backup`")
-        _show(take(home, file), "written", output)
+        with working("backup") as shown:
+            taken = take(home, file, told=shown)
+        _show(taken, "written", output)
     # Whoever has the file has the site's key.
     if home.cluster.is_file():
         auditing.tell(home, ToldEntry("backup", after=str(file)), tell)

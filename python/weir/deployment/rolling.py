@@ -18,13 +18,15 @@ _HEALTHY_SECONDS = 120.0
 _LOOK_SECONDS = 0.2
 
 
-def restart_all(home: Home, listener: Listener, *, with_loss: bool, begun: Callable[[int], None]) -> list[int]:
+def restart_all(
+    home: Home, listener: Listener, *, with_loss: bool, begun: Callable[[int, int, int], None]
+) -> list[int]:
     """Restart every server in turn; the next one only when all servers answer and take changes.
 
     Args:
         listener: Called with further notices for the user.
         with_loss: Whether to restart also servers whose targets are in memory, and lose their bytes.
-        begun: Called with the number of each server before it is restarted.
+        begun: Called before a server is restarted: its number, the count of servers restarted so far, and of all.
 
     Returns:
         Numbers of the servers, in the order of their restarts.
@@ -38,8 +40,8 @@ def restart_all(home: Home, listener: Listener, *, with_loss: bool, begun: Calla
     if not with_loss:
         _refuse_loss(servers)
     described = record.read(home)
-    for server in servers:
-        begun(server.number)
+    for done, server in enumerate(servers):
+        begun(server.number, done, len(servers))
         if described is not None:
             deployment.restart(home, described, server.number, listener)
         elif unit := units.unit_of(home, server.number):

@@ -13,8 +13,9 @@ import re
 import shutil
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,6 +26,8 @@ from weir.store.files import make_folder
 from weir.store.home import Home
 from weir.ways import check_closed, open_believed, write_whole
 
+Told = Callable[[str, int, int], None]
+"""Takes the name of a step, the parts of it that are done, and all parts."""
 _VERSION = 1
 _MANIFEST = "manifest.json"
 _MANIFEST_BYTES_MAX = 16 << 20
@@ -64,11 +67,12 @@ class Taken:
     taken_seconds: float
 
 
-def take(home: Home, path: Path) -> Taken:
+def take(home: Home, path: Path, *, told: Told = lambda _step, _done, _parts: None) -> Taken:
     """Write a backup of the metadata of the servers on this host; the store may run.
 
     Args:
         path: The file, which must not exist. It has the site's key, so its owner alone may read it.
+        told: Called with the step, its bytes that are done, and all of them.
 
     Raises:
         WayError: Another user could change the way to the file, and so get the key.
@@ -88,10 +92,10 @@ def take(home: Home, path: Path) -> Taken:
     spool.mkdir(0o700)
     try:
         with home.locked():
-            _gather(home, numbers, spool)
+            _gather(home, numbers, spool, told)
         taken = time.time()
         unfinished = spool / "backup.tar"
-        _pack(spool, unfinished, {"version": _VERSION, "taken_seconds": taken, "servers": numbers})
+        _pack(spool, unfinished, {"version": _VERSION, "taken_seconds": taken, "servers": numbers}, told)
         unfinished.rename(path)
         return Taken(path, tuple(numbers), path.stat().st_size, taken)
     finally:
@@ -139,7 +143,7 @@ def holds_journals(home: Home) -> bool:
     return any((home.server(number) / "journal").is_dir() for number in home.server_numbers())
 
 
-def _gather(home: Home, numbers: list[int], spool: Path) -> None:
+def _gather(home: Home, numbers: list[int], spool: Path, told: Told) -> None:
     for source in (home.site_key, home.configuration):
         shutil.copyfile(source, spool / source.name)
     for number in numbers:
@@ -153,7 +157,7 @@ def _gather(home: Home, numbers: list[int], spool: Path) -> None:
                 shutil.copyfile(home.server(number) / name, folder / name)
         for _ in range(_TRIES):
             shutil.rmtree(folder / "journal", ignore_errors=True)
-            if _copied(home.server(number) / "journal", folder / "journal"):
+            if _copied(home.server(number) / "journal", folder / "journal", partial(told, f"copies journal {number}")):
                 break
         else:
             raise StoreError(
@@ -162,7 +166,7 @@ def _gather(home: Home, numbers: list[int], spool: Path) -> None:
             )
 
 
-def _copied(source: Path, target: Path) -> bool:
+def _copied(source: Path, target: Path, told: Callable[[int, int], None]) -> bool:
     """Copy a journal; tell whether the copy is whole: whether no file was removed meanwhile."""
     target.mkdir()
     form = re.compile(_JOURNAL_FILE)
@@ -173,14 +177,17 @@ def _copied(source: Path, target: Path) -> bool:
             shutil.copyfile(first, target / first.name)
         names = sorted(entry.name for entry in source.iterdir() if form.fullmatch(entry.name) and entry != first)
         # The logs from the oldest to the newest, so that the copy ends where the newest one ended.
+        done, parts = 0, sum((source / name).stat().st_size for name in names)
         for name in sorted(names, key=lambda name: name.partition("-")[2]):
+            told(done, parts)
             shutil.copyfile(source / name, target / name)
+            done += (target / name).stat().st_size
     except FileNotFoundError:
         return False
     return all((source / name).exists() for name in names)
 
 
-def _pack(spool: Path, archive: Path, manifest: dict[str, Any]) -> None:
+def _pack(spool: Path, archive: Path, manifest: dict[str, Any], told: Told) -> None:
     files = sorted(path for path in spool.rglob("*") if path.is_file())
     names = {path: str(path.relative_to(spool)) for path in files}
     described = {name: {"bytes": path.stat().st_size, "sha256": digest_of(path)} for path, name in names.items()}
@@ -189,8 +196,11 @@ def _pack(spool: Path, archive: Path, manifest: dict[str, Any]) -> None:
     with os.fdopen(os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as packed:
             packed.add(spool / _MANIFEST, _MANIFEST)
+            done, parts = 0, sum(path.stat().st_size for path in files)
             for path, name in names.items():
+                told("packs", done, parts)
                 packed.add(path, name)
+                done += path.stat().st_size
         file.flush()
         os.fsync(file.fileno())
 
