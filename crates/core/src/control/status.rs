@@ -14,6 +14,8 @@ pub struct Status {
     pub(crate) boot: String,
     pub(crate) state: TargetState,
     pub(crate) uptime_seconds: f64,
+    /// Unix time by the server's clock.
+    pub(crate) clock_seconds: f64,
     /// The policy in force.
     pub policy: String,
     /// The scheduler that enforces it.
@@ -82,8 +84,14 @@ pub(crate) struct TargetStatus {
     pub(crate) disk_free_bytes: Option<u64>,
     /// Why the target answers EIO, or its device's last failure for some minutes; absent where it works.
     pub(crate) trouble: Option<String>,
+    /// Whether its folder is gone, or another one lies in its place.
+    pub(crate) absent: bool,
+    /// Unix time since when it is troubled.
+    pub(crate) failing_since: Option<f64>,
     /// Failures of its device since it was opened.
     pub(crate) device_failures: u64,
+    /// Unix time since when it is full.
+    pub(crate) full_since: Option<f64>,
     pub(crate) keeps: &'static str,
     pub(crate) state: TargetState,
     #[serde(flatten)]
