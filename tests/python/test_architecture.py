@@ -67,6 +67,7 @@ PACKAGES = {
         "plots",
         "deployment",
         "guard",
+        "health",
         "history",
         "report",
         "interference",
@@ -132,6 +133,7 @@ PACKAGES = {
         "amounts",
     },
     "guard": {"interference", "store", "ways", "errors"},
+    "health": {"guard", "planner", "deployment", "store", "distribution", "errors", "amounts", "exports"},
     "history": {"interference", "simulation", "store", "ways", "errors"},
     "interference": {
         "provisioning",

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import pytest
 from lost_folders import moved_away
+from resident import planner
 from store import Store, kill, program
 from waits import PATIENCE_SECONDS, wait_until
 from weir import distribution
 from weir.health import CODES, Finding, findings, gather, judge
+from weir.planner import protocol
+from weir.planner.errors import PlannerError
 from weir.store.access import servers_at
 from weir.store.answers import LeasedJob
 from weir.store.home import Home
@@ -24,7 +27,10 @@ PREFIX = ("run", "--prefix", "/weir", "--")
 WRITES = """
 import itertools, pathlib
 for number in itertools.count():
-    pathlib.Path(f"/weir/{number % 64}").write_bytes(bytes(4096))
+    try:
+        pathlib.Path(f"/weir/{number % 64}").write_bytes(bytes(4096))
+    except OSError:
+        pass
 """
 GUIDE = Path(__file__).resolve().parents[2] / "docs/guides/health.md"
 
@@ -54,8 +60,8 @@ def stopped(pids: Sequence[int]) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def durable(store: Store, servers: int = 1, **settings: str) -> None:
-    store.up(mount=False, servers=servers, targets=1, backend="dir", **settings)
+def durable(store: Store, servers: int = 1) -> None:
+    store.up(mount=False, servers=servers, targets=1, backend="dir")
 
 
 def test_a_store_with_nothing_wrong(store: Store) -> None:
@@ -279,19 +285,36 @@ def test_a_job_that_waits_for_a_server_that_hangs(store: Store) -> None:
         wait_until("the job writes", lambda: any(each["bytes_written"] for each in store.json("jobs")))
         try:
             with stopped([store.server_pids()[1]]):
-                found = lambda: next((each for (code, _), each in brief(store).items() if code == "job-blocked"), None)  # noqa: E731
-                wait_until("the job is found", lambda: found() is not None)
-                finding = found()
-                assert finding is not None
-                assert finding.object.startswith("job writer of ")
-                assert "server 1 does not answer" in finding.cause
+                wait_until("the job is found", lambda: bool(blocked(store)))
+                shown = store.weir("jobs", "--all", code=1)
         finally:
             job.kill()
+    assert "FINDING" in shown.stdout
+    assert "[server-silent]" in shown.stderr
 
 
-def brief(store: Store) -> dict[tuple[str, str], Finding]:
-    """The findings beside a server that does not answer."""
-    return {(each.code, each.object): each for each in findings(Home(store.home), seconds=2.0)}
+def blocked(store: Store) -> list[Finding]:
+    """The jobs that stand still beside a server that hangs."""
+    found = [each for each in findings(Home(store.home), seconds=2.0) if each.code == "job-blocked"]
+    assert all("server 1 does not answer" in each.cause for each in found)
+    return [each for each in found if each.object.startswith("job writer of ")]
+
+
+def test_a_planner_that_died_and_a_deployment_that_failed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    durable(store)
+    folder = Path("/tmp") / f"weir-health-{os.getpid()}"
+    with planner(folder, "--steps", "planner_steps", "--replans", "0", nodes=("n1",)) as made:
+        made.start()
+        monkeypatch.setenv("WEIR_PLANNER", str(made.socket))
+        made.plan("job")
+        made.hold("bad-n1")
+        with pytest.raises(PlannerError):
+            made.ask(protocol.Setup(name="job", wait_seconds=600), protocol.Summary)
+        finding = known(store)["deployment-failed", "deployment job"]
+        assert "n1 does not answer" in finding.cause
+        assert finding.mend == "weir deployments show job"
+        made.kill()
+        assert ("planner-silent", "planner") in known(store)
 
 
 def test_no_store_is_up(store: Store) -> None:

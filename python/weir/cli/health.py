@@ -1,12 +1,12 @@
 """`weir health`: what is wrong with a store, and the command that mends it."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import FAILED, warn
+from weir.cli.errors import FAILED
+from weir.cli.findings import since_words
 from weir.cli.output import bold, output_option, print_table, show
 from weir.cli.parameters import Number
 from weir.store.home import Home
@@ -50,30 +50,8 @@ def health(home: Home, seconds: float, output: str) -> int:
         _print(known)
     else:
         print("nothing is wrong")
-    return exit_code_of(known)
-
-
-def exit_code_of(findings: "Sequence[Finding]") -> int:
-    """The exit code of a command that shows findings as its result."""
-    levels = {each.level for each in findings}
+    levels = {each.level for each in known}
     return FAILED if "error" in levels else WARNED if "warning" in levels else 0
-
-
-def warn_of(findings: "Sequence[Finding]") -> bool:
-    """Warn of errors and warnings.
-
-    Returns:
-        Whether there are errors.
-    """
-    for each in findings:
-        if each.level != "notice":
-            warn(f"{each.object}: {each.cause} [{each.code}]", hint=f"`{each.mend}`")
-    return any(each.level == "error" for each in findings)
-
-
-def since_words(moment: float | None) -> str:
-    """Write a moment as people read it; a dash where it is not known."""
-    return "-" if moment is None else datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _print(findings: "Sequence[Finding]") -> None:

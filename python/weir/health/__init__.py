@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from weir.health.facts import Facts
     from weir.health.gathering import gather
     from weir.health.judgement import findings, judge
+    from weir.health.targets import of_targets
+    from weir.health.use import job_words
 
-__all__ = ["CODES", "Code", "Facts", "Finding", "findings", "gather", "judge"]
+__all__ = ["CODES", "Code", "Facts", "Finding", "findings", "gather", "job_words", "judge", "of_targets"]
 
 __getattr__, __dir__ = exporting(
     __name__,
@@ -25,6 +27,8 @@ __getattr__, __dir__ = exporting(
         "Finding": "codes",
         "findings": "judgement",
         "gather": "gathering",
+        "job_words": "use",
         "judge": "judgement",
+        "of_targets": "targets",
     },
 )

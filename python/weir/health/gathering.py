@@ -4,10 +4,12 @@ A question that is not answered in time is left behind in a thread that ends wit
 """
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from weir import distribution
@@ -24,23 +26,25 @@ from weir.store.processes import Process
 
 if TYPE_CHECKING:
     from weir.deployment.operations import State
-    from weir.deployment.record import Record
     from weir.store.control import Server
 
 ANSWER_SECONDS = 1.5
 """Longest wait for all answers together: with the start of the program it answers within 2 s."""
+_MARGIN_SECONDS = 0.2
+"""Time between the bound of hosts, all of which are told of at once, and that of all answers."""
 _INTERVAL_SECONDS = 0.5
 """Interval of the servers' exchange where no configuration can be read."""
 _LISTENS = " listens on "
 """Words of a server's log that tell of a start."""
 
 
-def gather(home: Home, seconds: float = ANSWER_SECONDS) -> Facts:
+def gather(home: Home, seconds: float = ANSWER_SECONDS, *, with_hosts: bool = True) -> Facts:
     """Ask everybody.
 
     Args:
         home: Home of the store, or any home where WEIR_CLUSTER names it.
         seconds: Longest wait for all answers together.
+        with_hosts: Whether also hosts, mounts and helpers are asked, beside the servers.
 
     Returns:
         The facts that are known by then.
@@ -48,7 +52,7 @@ def gather(home: Home, seconds: float = ANSWER_SECONDS) -> Facts:
     Raises:
         StoreError: No store is up.
     """
-    return _Gathering(home, seconds).facts()
+    return _Gathering(home, seconds).facts(with_hosts=with_hosts)
 
 
 class _Gathering:
@@ -59,12 +63,14 @@ class _Gathering:
         self._seconds = seconds
         self._deadline = time.monotonic() + seconds
         self._now = time.time()
-        self._described = _described(home)
+        cluster_file = find_cluster(home)
+        self._is_own = home.owns(cluster_file) and os.access(home.root, os.R_OK)
+        self._described = record.read(home) if self._is_own else None
         access = None
         with contextlib.suppress(StoreError):
             access = own_access(home)
         hosts = {} if self._described is None else record.hosts_by_server(self._described)
-        servers = servers_of(find_cluster(home), access, timeout_seconds=seconds)
+        servers = servers_of(cluster_file, access, timeout_seconds=seconds)
         self._servers = [ServerFacts(server, hosts.get(server.number)) for server in servers]
         self._mounts: list[MountFacts] = []
         self._hosts: dict[str, State | StoreError] = {}
@@ -72,18 +78,14 @@ class _Gathering:
         self._guard: GuardFacts | None = None
         self._credentials: list[CredentialFacts] = []
 
-    def facts(self) -> Facts:
+    def facts(self, *, with_hosts: bool) -> Facts:
         """Ask, wait until the deadline at most, and take what is known."""
-        questions: list[Callable[[], None]] = [
-            *(lambda each=each: self._ask(each) for each in self._servers),
-            self._ask_hosts,
-            self._look_at_mounts,
-            self._ask_planner,
-            self._look_here,
-        ]
+        questions: list[Callable[[], None]] = [partial(self._ask, each) for each in self._servers]
+        if with_hosts:
+            questions += [self._ask_hosts, self._look_at_mounts, self._ask_planner, self._look_here]
         _all_within(questions, self._deadline)
         hosts = dict(self._hosts)
-        if self._described is not None:
+        if with_hosts and self._described is not None:
             late = StoreError(f"no answer within {self._seconds:g} s", hint="")
             hosts = {host: hosts.get(host, late) for host in self._described.hosts()}
         return Facts(
@@ -106,21 +108,13 @@ class _Gathering:
 
     def _ask(self, facts: ServerFacts) -> None:
         """Ask one server one question after the other; each answer counts as soon as it is there."""
-        number = facts.server.number
-        if facts.host is None and self._home.server(number).is_dir():
-            process = Process.recorded(self._home.record(number))
-            facts.is_running = process is not None and process.is_alive()
-            facts.unit = units.unit_of(self._home, number) or units.enabled_unit(self._home, number)
-        if facts.is_running is False:
-            facts.last_error = _last_error(self._home, number)
-            with contextlib.suppress(StoreError):
-                configuration = self._home.configuration
-                facts.refusal = cluster.places_fault(self._home, number, configuration, seconds=self._left())
+        self._look_at_process(facts)
         begun = time.time()
         try:
             status = self._prompt(facts).status()
         except StoreError as error:
             facts.error = error
+            self._look_at_end(facts)
             return
         facts.asked = (begun, time.time())
         facts.status = status
@@ -131,27 +125,46 @@ class _Gathering:
                 facts.lease = self._prompt(facts).lease()
                 facts.quotas = self._prompt(facts).quotas()
 
+    def _look_at_process(self, facts: ServerFacts) -> None:
+        """Look whether the process of a server of this host runs."""
+        number = facts.server.number
+        if facts.host is None and self._is_own and self._home.server(number).is_dir():
+            process = Process.recorded(self._home.record(number))
+            facts.is_running = process is not None and process.is_alive()
+            facts.unit = units.unit_of(self._home, number)
+
+    def _look_at_end(self, facts: ServerFacts) -> None:
+        """Find out why a server of this host has ended, and what starts it again."""
+        if facts.is_running is not False:
+            return
+        number = facts.server.number
+        facts.last_error = _last_error(self._home, number)
+        facts.unit = units.enabled_unit(self._home, number)
+        with contextlib.suppress(StoreError):
+            configuration = self._home.configuration
+            facts.refusal = cluster.places_fault(self._home, number, configuration, seconds=self._left())
+
     def _prompt(self, facts: ServerFacts) -> "Server":
         return replace(facts.server, timeout_seconds=self._left())
 
     def _ask_hosts(self) -> None:
         if self._described is not None:
             try:
-                self._hosts = deployment.states(self._described, seconds=self._left())
+                self._hosts = deployment.states(self._described, seconds=max(self._left() - _MARGIN_SECONDS, 0.1))
             except StoreError as error:
                 self._hosts = dict.fromkeys(self._described.hosts(), error)
 
     def _look_at_mounts(self) -> None:
         if self._described is None:
-            with contextlib.suppress(StoreError):
-                self._mounts = [MountFacts(str(each.point), each.is_served()) for each in mounts.mounts_of(self._home)]
+            self._mounts = [MountFacts(str(each.point), each.is_served()) for each in mounts.mounts_of(self._home)]
 
     def _ask_planner(self) -> None:
         self._planner = upkeep.planner(self._left())
 
     def _look_here(self) -> None:
-        self._guard = upkeep.dead_guard(self._home)
-        self._credentials = upkeep.credentials(self._home)
+        if self._is_own:
+            self._guard = upkeep.dead_guard(self._home)
+            self._credentials = upkeep.credentials(self._home)
 
 
 def _all_within(questions: Sequence[Callable[[], None]], deadline: float) -> None:
@@ -175,14 +188,6 @@ def _all_within(questions: Sequence[Callable[[], None]], deadline: float) -> Non
         thread.join(max(deadline - time.monotonic(), 0.0))
     if errors:
         raise errors[0]
-
-
-def _described(home: Home) -> "Record | None":
-    """The description of a store on several hosts; None where this user cannot read it."""
-    try:
-        return record.read(home)
-    except StoreError:
-        return None
 
 
 def _interval(home: Home) -> float:

@@ -1,5 +1,7 @@
 """The findings that follow from facts, and the way of a program to both."""
 
+from typing import TYPE_CHECKING
+
 from weir.health import use
 from weir.health.codes import Finding, in_order
 from weir.health.facts import Facts
@@ -7,11 +9,12 @@ from weir.health.gathering import ANSWER_SECONDS, gather
 from weir.health.servers import of_servers
 from weir.health.targets import of_targets
 from weir.store.home import Home
-from weir.store.instance import Store
+
+if TYPE_CHECKING:
+    from weir.store.instance import Store
 
 _RULES = (
     of_servers,
-    of_targets,
     use.of_quotas,
     use.of_jobs,
     use.of_mounts,
@@ -27,10 +30,11 @@ def judge(facts: Facts) -> list[Finding]:
     Returns:
         The findings, the gravest first.
     """
-    return in_order([finding for rule in _RULES for finding in rule(facts)])
+    found = [finding for rule in _RULES for finding in rule(facts)]
+    return in_order([*found, *of_targets(facts.answering())])
 
 
-def findings(store: Store | Home, *, seconds: float = ANSWER_SECONDS) -> list[Finding]:
+def findings(store: "Store | Home", *, seconds: float = ANSWER_SECONDS) -> list[Finding]:
     """Ask a store, and derive its findings.
 
     Args:

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weir.amounts import seconds, size_text
 from weir.health.codes import Finding, found
@@ -47,7 +47,7 @@ def of_servers(facts: Facts) -> Iterator[Finding]:
 def _without_answer(facts: Facts, server: ServerFacts) -> Finding:
     """The finding about a server that gave no state."""
     error = server.error
-    names = {
+    names: dict[str, Any] = {
         "start": facts.start_command(server),
         "logs": facts.logs_command(server),
         "port": server.server.control.rpartition(":")[2],
@@ -56,19 +56,18 @@ def _without_answer(facts: Facts, server: ServerFacts) -> Finding:
     if isinstance(error, AnswerError):
         return found("version-differs", server.name, error.message, **names)
     if server.refusal is not None:
-        return found("identity-refused", server.name, "; ".join(filter(None, server.refusal)), since=since, **names)
-    if isinstance(error, UnprovenServerError) and not _is_timeout(error):
+        words = "; ".join(each for each in server.refusal if each)
+        return found("identity-refused", server.name, words, since=since, **names)
+    if isinstance(error, UnprovenServerError) and (server.is_running is False or not _is_timeout(error)):
         return found("server-unproven", server.name, error.message, since=since, **names)
     if server.is_running is False:
         why = f": {server.last_error[0]}" if server.last_error else ""
         return found("server-down", server.name, f"its process has ended{_on(server)}{why}", since=since, **names)
-    if error is None or _is_timeout(error):
-        words = f"{server.server.control} does not answer within {facts.seconds:g} s{_on(server)}"
-        hangs = "; its process runs, and hangs" if server.is_running else ""
-        return found("server-silent", server.name, words + hangs, since=since, **names)
-    if isinstance(error.__cause__, ConnectionRefusedError):
+    if error is not None and isinstance(error.__cause__, ConnectionRefusedError):
         return found("server-down", server.name, f"nothing listens at {where}", since=since, **names)
-    return found("server-silent", server.name, error.message + _on(server), since=since, **names)
+    words = f"it does not answer at {where} within {facts.seconds:g} s" if error is None else error.message
+    hangs = "; its process runs, and hangs" if server.is_running else ""
+    return found("server-silent", server.name, words + hangs, since=since, **names)
 
 
 def _is_timeout(error: StoreError) -> bool:
@@ -112,7 +111,7 @@ def _journal(facts: Facts, server: ServerFacts, state: "Status") -> Iterator[Fin
     journal, logs = state.journal, facts.logs_command(server)
     if state.full:
         place = facts.home / "servers" / str(state.server)
-        words = "the file system of its journal has no room"
+        words = "the file system of its journal is full"
         yield found("journal-full", server.name, words, place=place)
     if journal is None:
         return

@@ -1,22 +1,20 @@
 """Findings about targets: whether they are there, work, have room, and are as fast as others."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from weir.amounts import rate_text, size_text
 from weir.health.codes import Finding, found
-from weir.health.facts import Facts
 
 if TYPE_CHECKING:
-    from weir.store.answers import Target
+    from weir.store.answers import Status, Target
 
 FILLING = 0.9
 """Part of a target's capacity from which on it is filling."""
 
 
-def of_targets(facts: Facts) -> Iterator[Finding]:
-    """Derive the findings about targets."""
-    states = facts.answering()
+def of_targets(states: "Sequence[Status]") -> Iterator[Finding]:
+    """Derive the findings about the targets of servers that answered."""
     left = {leaving.target: 0 for state in states for leaving in state.leaving}
     for state in states:
         for leaving in state.leaving:
@@ -31,7 +29,8 @@ def of_targets(facts: Facts) -> Iterator[Finding]:
 
 
 def _of_target(target: "Target", objects_left: int | None) -> Iterator[Finding]:
-    name, names = f"target {target.target}", {"target": target.target, "place": target.target}
+    name = f"target {target.target}"
+    names: dict[str, Any] = {"target": target.target, "place": target.target}
     if target.trouble is not None:
         code = "target-absent" if target.absent else "target-failing"
         yield found(code, name, target.trouble, since=target.failing_since, **names)

@@ -1,6 +1,7 @@
 """Findings about the use of a store: quotas, jobs, mounts, leases, credentials, the planner and the guard."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from weir.amounts import seconds, size_text
 from weir.health.codes import Finding, found
@@ -8,6 +9,9 @@ from weir.health.facts import Facts
 from weir.store import quotas
 from weir.store.accounts import merge
 from weir.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from weir.store.answers import Job
 
 QUOTA_NEAR = 0.9
 """Part of a limit from which on it is near."""
@@ -39,6 +43,11 @@ def of_quotas(facts: Facts) -> Iterator[Finding]:
             yield found(code, subject, f"it has {words}", kind=owner.kind, owner=owner.id, what=what, more=more)
 
 
+def job_words(job: "Job") -> str:
+    """Name a job as the object of a finding: another user's job of its name is another one."""
+    return f"job {job.job} of {job.user}"
+
+
 def of_jobs(facts: Facts) -> Iterator[Finding]:
     """Derive the jobs that stand still while a server does not answer."""
     silent = [each for each in facts.servers if each.is_silent]
@@ -52,7 +61,7 @@ def of_jobs(facts: Facts) -> Iterator[Finding]:
                 "does not answer"
             )
             since, start = facts.now - job.last_seen_seconds, facts.start_command(silent[0])
-            yield found("job-blocked", f"job {job.job} of {job.user}", words, since=since, start=start)
+            yield found("job-blocked", job_words(job), words, since=since, start=start)
 
 
 def of_mounts(facts: Facts) -> Iterator[Finding]:

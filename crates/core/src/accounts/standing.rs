@@ -6,7 +6,7 @@ use weir_wire::TargetRoom;
 
 /// A target with less room is full: no stripe of a new file fits.
 const FULL_BYTES: u64 = 64 << 10;
-/// A full target has room again when this part of its capacity was freed, so that one that is filled and emptied by a few bytes
+/// A full target has room again when this part of what it holds and can hold was freed, so that one that is filled and emptied by a few bytes
 /// tells it once.
 const FREED_SHARE: u64 = 100;
 
@@ -55,7 +55,7 @@ impl Standing {
                 Some(Turn::Filled)
             }
             Some(full) => {
-                let freed = (room.capacity_bytes / FREED_SHARE).max(FULL_BYTES);
+                let freed = (room.used_bytes.saturating_add(free_bytes) / FREED_SHARE).max(FULL_BYTES);
                 if free_bytes < full.free_bytes + freed {
                     return None;
                 }
