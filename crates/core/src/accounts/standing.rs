@@ -93,7 +93,10 @@ mod tests {
         assert_eq!(standing.look(Some(&room(10)), false, 2_000), Some(Turn::Filled));
         assert_eq!(standing.look(Some(&room(FULL_BYTES + 10)), false, 3_000), None);
         assert_eq!(standing.full_since(), Some(2.0));
-        assert_eq!(standing.look(Some(&room(CAPACITY / FREED_SHARE + 10)), false, 4_000), Some(Turn::HasRoom));
+        assert_eq!(
+            standing.look(Some(&room(CAPACITY / FREED_SHARE + 10)), false, 4_000),
+            Some(Turn::HasRoom)
+        );
         assert_eq!(standing.full_since(), None);
     }
 
@@ -110,7 +113,8 @@ mod tests {
     #[test]
     fn a_failing_target_fails_since_the_first_look_until_it_works() {
         let mut standing = Standing::default();
-        for (fails, now, since) in [(true, 1_000, Some(1.0)), (true, 2_000, Some(1.0)), (false, 3_000, None)] {
+        for (fails, now, since) in [(true, 1_000, Some(1.0)), (true, 2_000, Some(1.0)), (false, 3_000, None)]
+        {
             standing.look(Some(&room(CAPACITY)), fails, now);
             assert_eq!(standing.failing_since(), since);
         }
