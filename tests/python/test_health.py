@@ -281,7 +281,8 @@ def test_a_mount_whose_program_ended(store: Store, fuse: None) -> None:
 def test_a_job_that_waits_for_a_server_that_hangs(store: Store) -> None:
     durable(store, servers=2)
     command = [*program(), "run", "--job", "writer", *PREFIX[1:], "python3", "-c", WRITES]
-    with subprocess.Popen(command, env=store.variables(), start_new_session=True) as job:
+    patient = store.variables(WEIR_TIMEOUT_SECONDS=str(PATIENCE_SECONDS))
+    with subprocess.Popen(command, env=patient, start_new_session=True) as job:
         wait_until("the job writes", lambda: any(each["bytes_written"] for each in store.json("jobs")))
         try:
             with stopped([store.server_pids()[1]]):
