@@ -191,7 +191,7 @@ def _all_within(questions: Sequence[Callable[[], None]], deadline: float) -> Non
 
 
 def _interval(home: Home) -> float:
-    with contextlib.suppress(StoreError, KeyError, TypeError, ValueError):
+    with contextlib.suppress(StoreError, OSError, KeyError, TypeError, ValueError):
         return float(read_toml(home.configuration)["lambda_milliseconds"]) / 1e3
     return _INTERVAL_SECONDS
 

@@ -39,8 +39,12 @@ def planner(seconds: float) -> PlannerFacts | None:
     Returns:
         The facts; None where no planner was started here.
     """
-    place = found_socket()
-    if not place.exists():
+    try:
+        place = found_socket()
+        if not place.exists():
+            return None
+    except (OSError, RuntimeError):
+        # A user without a home, or whose home is closed to it, has no planner there.
         return None
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knock:
