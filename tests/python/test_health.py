@@ -287,7 +287,7 @@ def test_a_job_that_waits_for_a_server_that_hangs(store: Store) -> None:
         try:
             with stopped([store.server_pids()[1]]):
                 wait_until("the job is found", lambda: bool(blocked(store)))
-                shown = store.weir("jobs", "--all", code=1)
+                shown = store.weir("jobs", code=1)
         finally:
             os.killpg(job.pid, signal.SIGKILL)
     assert "FINDING" in shown.stdout

@@ -82,7 +82,8 @@ def jobs(
     known = [each.jobs for each in facts.servers if each.jobs is not None]
     leases = {each.server.number: each.lease for each in facts.servers if each.lease and each.lease.is_leased}
     found = [each for each in judge(facts) if each.code in _CODES]
-    merged = [job for job in merge(known) if everyone or job.active]
+    blocked = {each.object for each in found}
+    merged = [job for job in merge(known) if everyone or job.active or job_words(job) in blocked]
     terms = [terms_of(job, leases) for job in merged]
     header: tuple[str, ...] = _HEADER
     rows = [_row(job) for job in merged]

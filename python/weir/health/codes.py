@@ -199,8 +199,8 @@ CODES: dict[str, Code] = {
         Code(
             "job-blocked",
             "warning",
-            "A job is connected to the store and stands still, while a server does not answer.",
-            "the job waits for the server; without it, its calls answer EIO",
+            "A job is connected and has no request at the servers that answer, while another does not answer.",
+            "the job may wait for that server; in time its calls answer EIO",
             "{start}",
         ),
         Code(

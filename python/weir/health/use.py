@@ -19,8 +19,6 @@ CREDENTIAL_SECONDS = 3 * 3600.0
 """Time before its end in which a credential is told."""
 _ENDED_SECONDS = 86400.0
 """Time after its end in which a credential is told: later its job is over."""
-_STILL_SECONDS = 2.0
-"""A job that is connected and did nothing for so long stands still."""
 _GUARD_SECONDS = 3600.0
 """Time in which the death of a guard is told."""
 
@@ -55,13 +53,9 @@ def of_jobs(facts: Facts) -> Iterator[Finding]:
         return
     names = " and ".join(each.name for each in silent)
     for job in merge(each.jobs for each in facts.servers if each.jobs is not None):
-        if job.connections and job.last_seen_seconds >= _STILL_SECONDS:
-            words = (
-                f"it stands still for {seconds(job.last_seen_seconds)} with {job.connections} connections, and {names} "
-                "does not answer"
-            )
-            since, start = facts.now - job.last_seen_seconds, facts.start_command(silent[0])
-            yield found("job-blocked", job_words(job), words, since=since, start=start)
+        if job.connections and not job.active:
+            words = f"it is connected, has no request at the servers that answer, and {names} does not answer"
+            yield found("job-blocked", job_words(job), words, start=facts.start_command(silent[0]))
 
 
 def of_mounts(facts: Facts) -> Iterator[Finding]:
