@@ -100,5 +100,6 @@ def test_a_stopped_journal_is_told_of_until_its_device_works(device: Disk, store
     wait_until("the journal begins anew", lambda: store.weir("status", code=None).returncode == 0)
     answer = store.weir("status")
     assert "journals 1 of 1 take changes" in answer.stdout
+    assert "[journal-failures]" in answer.stderr
     assert "already up" in store.weir("up", "--no-mount", code=1).stderr
     store.weir(*run, "mkdir", "/weir/folder")

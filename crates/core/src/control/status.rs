@@ -14,8 +14,6 @@ pub struct Status {
     pub(crate) boot: String,
     pub(crate) state: TargetState,
     pub(crate) uptime_seconds: f64,
-    /// Unix time by the server's clock.
-    pub(crate) clock_seconds: f64,
     /// The policy in force.
     pub policy: String,
     /// The scheduler that enforces it.
@@ -54,6 +52,8 @@ pub struct Status {
     pub(crate) peers: Vec<PeerStatus>,
     /// Reports of peers that came late or twice, and were ignored.
     pub(crate) reports_ignored: u64,
+    /// Unix time by the server's clock.
+    pub(crate) clock_seconds: f64,
 }
 
 /// The journal in `/v1/status`.
@@ -84,20 +84,20 @@ pub(crate) struct TargetStatus {
     pub(crate) disk_free_bytes: Option<u64>,
     /// Why the target answers EIO, or its device's last failure for some minutes; absent where it works.
     pub(crate) trouble: Option<String>,
-    /// Whether its folder is gone, or another one lies in its place.
-    pub(crate) absent: bool,
-    /// Unix time since when it is troubled.
-    pub(crate) failing_since: Option<f64>,
     /// Failures of its device since it was opened.
     pub(crate) device_failures: u64,
-    /// Unix time since when it is full.
-    pub(crate) full_since: Option<f64>,
     pub(crate) keeps: &'static str,
     pub(crate) state: TargetState,
     #[serde(flatten)]
     pub(crate) placement: PlacementStatus,
     #[serde(flatten)]
     pub(crate) device: DeviceStatus,
+    /// Whether its folder is gone, or another one lies in its place.
+    pub(crate) absent: bool,
+    /// Unix time since when it is troubled.
+    pub(crate) failing_since: Option<f64>,
+    /// Unix time since when it is full.
+    pub(crate) full_since: Option<f64>,
 }
 
 /// The figures of a target by which new files are placed, in `/v1/status`.

@@ -60,15 +60,15 @@ impl Server {
                 disk: room.disk.map(|disk| disk.id.to_string()),
                 disk_free_bytes: room.disk.map(|disk| disk.free_bytes),
                 trouble: target.trouble(now),
-                absent: target.is_absent(),
-                failing_since: self.accounts.standing(index).failing_since(),
                 device_failures: target.device_failures(),
-                full_since: self.accounts.standing(index).full_since(),
                 // Bytes are lost to their users where their names are.
                 keeps: if is_durable { target.keeps() } else { KEEPS_NOTHING },
                 state: own.targets[index].state,
                 placement: self.placement_of(index),
                 device: self.device_status(index),
+                absent: target.is_absent(),
+                failing_since: self.accounts.standing(index).failing_since(),
+                full_since: self.accounts.standing(index).full_since(),
             }
         });
         let leaving = self.exchange.own().leaving.iter();
@@ -82,7 +82,6 @@ impl Server {
             boot: format!("{:016x}", self.site.boot),
             state: own.state,
             uptime_seconds: seconds(now),
-            clock_seconds: self.clock.wall_milliseconds() as f64 / 1e3,
             policy: sharing.policy().to_string(),
             scheduler: sharing.algorithm().to_string(),
             allocator: self.namespace.files().places().placer().allocator().to_string(),
@@ -108,6 +107,7 @@ impl Server {
             placements: self.placements(),
             peers: self.peer_status(now),
             reports_ignored: self.exchange.ignored(),
+            clock_seconds: self.clock.wall_milliseconds() as f64 / 1e3,
         }
     }
 
