@@ -60,7 +60,7 @@ def jobs(
     WAITS FOR is the job that received most while this one had requests queued, with the device time it received
     meanwhile. --output json has more. The policy fifo owes no shares. While a lease of `weir guard` is in force, LEASE
     has the terms of each job under it, for who can read the site's key. While a server does not answer, FINDING has the
-    code of `weir health` for each job that stands still. The exit code is 1 then.
+    code of `weir health` for each job that may wait for it. The exit code is 1 then.
 
     --since 14:00, yesterday, 2h, 3d or 2026-03-01T14:00 shows the same of the past, also of a store that is down.
     WAITED is then the device time that others received while the job had requests queued. What was not recorded is told
