@@ -67,6 +67,7 @@ PACKAGES = {
         "plots",
         "deployment",
         "guard",
+        "health",
         "history",
         "monitoring",
         "report",
@@ -134,6 +135,7 @@ PACKAGES = {
     },
     "guard": {"interference", "store", "ways", "errors"},
     "monitoring": {"store"},
+    "health": {"guard", "planner", "deployment", "store", "distribution", "errors", "amounts", "exports"},
     "history": {"interference", "simulation", "store", "ways", "errors"},
     "interference": {
         "provisioning",

@@ -202,7 +202,7 @@ def without(document: dict[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name != key}
 
 
-@pytest.mark.parametrize("key", answers.STATUS)
+@pytest.mark.parametrize("key", sorted(answers.STATUS.keys() - {"clock_seconds"}))
 def test_an_answer_without_a_field_is_refused(key: str) -> None:
     with pytest.raises(DecodingError, match=f"the answer has no {key}"):
         decode(Status, without(answers.STATUS, key))

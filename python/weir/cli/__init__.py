@@ -37,6 +37,7 @@ _COMMANDS = {
     "backup": "weir.cli.backup:backup",
     "restore": "weir.cli.backup:restore",
     "uninstall": "weir.cli.uninstall:uninstall",
+    "health": "weir.cli.health:health",
     "status": "weir.cli.status:status",
     "logs": "weir.cli.logs:logs",
     "audit": "weir.cli.audit:audit",

@@ -261,8 +261,11 @@ def restart(home: Home, described: Record, server: int, listener: Listener) -> N
             asking.able(publish(home, described, addresses), listener)
 
 
-def states(described: Record) -> dict[str, "operations.State | StoreError"]:
+def states(described: Record, *, seconds: float | None = None) -> dict[str, "operations.State | StoreError"]:
     """Ask every host what runs there.
+
+    Args:
+        seconds: Longest time until a host has answered; None is that of the operation.
 
     Returns:
         The state of each host, by its name; an error where a host does not answer.
@@ -271,7 +274,7 @@ def states(described: Record) -> dict[str, "operations.State | StoreError"]:
         StoreError: ClusterShell is missing.
     """
     request = operations.Part(described.home, described.deployment)
-    return asking.ask(described.reach(), operations.STATE, dict.fromkeys(described.hosts(), request))
+    return asking.ask(described.reach(), operations.STATE, dict.fromkeys(described.hosts(), request), seconds=seconds)
 
 
 def probe(home: Home, hosts: Sequence[str], reach: Reach) -> dict[str, Probed]:

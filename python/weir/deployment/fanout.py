@@ -5,6 +5,7 @@ local programs that start the command on one host of the allocation that this pr
 """
 
 import json
+import math
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -111,7 +112,7 @@ def ask(reach: Reach, operation: str, documents: Mapping[str, Any], seconds: flo
             f"cannot reach {', '.join(documents)}: there is no program `{reach.via}` on this host",
             hint="install it, or name another program with `via`",
         )
-    task = _task(reach)
+    task = _task(reach, seconds)
     counter = _counter(operation, len(documents))
     workers = {}
     for host, document in documents.items():
@@ -157,7 +158,7 @@ def answer_in(text: str) -> Any:
     return None
 
 
-def _task(reach: Reach) -> "Task":
+def _task(reach: Reach, seconds: float) -> "Task":
     try:
         from ClusterShell.Task import task_self
     except ImportError as error:
@@ -166,7 +167,8 @@ def _task(reach: Reach) -> "Task":
         ) from error
     task = task_self()
     task.set_info("fanout", AT_ONCE)
-    task.set_info("connect_timeout", CONNECT_SECONDS)
+    # ssh takes whole seconds.
+    task.set_info("connect_timeout", min(CONNECT_SECONDS, math.ceil(seconds)))
     if reach.via == "ssh":
         task.set_info("ssh_options", f"-oBatchMode=yes {reach.options}".strip())
     task.set_default("stderr", True)
@@ -207,7 +209,7 @@ def _answer(reach: Reach, host: str, worker: Any, seconds: float) -> Any:
     if isinstance(told, dict) and "error" in told:
         return StoreError(f"{host}: {told['error']}", hint=str(told.get("hint", "")))
     if host in list(worker.iter_keys_timeout()):
-        return StoreError(f"{host}: no answer within {seconds:.0f} s", hint="is the host up?")
+        return StoreError(f"{host}: no answer within {seconds:.3g} s", hint="is the host up?")
     return _unreached(
         reach, host, _text(worker.node_error_buffer(host)) or _text(worker.node_buffer(host)), worker.node_retcode(host)
     )

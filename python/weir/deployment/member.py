@@ -286,15 +286,16 @@ def state(request: operations.Part) -> operations.State:
     """Tell what runs on this host.
 
     Returns:
-        Its servers that run, and its mounts.
+        Its servers that run, its mounts, and the servers that units keep.
 
     Raises:
         StoreError: The host has no part of the store.
     """
     home = Home.at(request.home)
-    part_of(home, request.deployment)
+    own = part_of(home, request.deployment)
     points = tuple(operations.MountState(str(mount.point), mount.is_served()) for mount in mounts.mounts_of(home))
-    return operations.State(tuple(_running(home)), points)
+    kept = tuple(number for number in own.servers if units.enabled_unit(home, number) is not None)
+    return operations.State(tuple(_running(home)), points, kept)
 
 
 def remove(request: operations.Part) -> operations.EndedThere:

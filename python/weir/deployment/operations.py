@@ -367,6 +367,8 @@ class State:
     running: tuple[int, ...]
     """Numbers of its servers that run."""
     mounts: tuple[MountState, ...]
+    units: tuple[int, ...]
+    """Numbers of its servers that units of systemd keep."""
 
 
 PROBE = Operation("probe", ProbeRequest, Probed, 180.0)

@@ -84,6 +84,9 @@ impl Server {
                 state: own.targets[index].state,
                 placement: self.placement_of(index),
                 device: self.device_status(index),
+                absent: target.is_absent(),
+                failing_since: self.accounts.standing(index).failing_since(),
+                full_since: self.accounts.standing(index).full_since(),
             }
         });
         let leaving = self.exchange.own().leaving.iter();
@@ -122,6 +125,7 @@ impl Server {
             placements: self.placements(),
             peers: self.peer_status(now),
             reports_ignored: self.exchange.ignored(),
+            clock_seconds: self.clock.wall_milliseconds() as f64 / 1e3,
         }
     }
 
