@@ -134,7 +134,7 @@ PACKAGES = {
         "amounts",
     },
     "guard": {"interference", "store", "ways", "errors"},
-    "monitoring": {"store"},
+    "monitoring": {"health", "store"},
     "health": {"guard", "planner", "deployment", "store", "distribution", "errors", "amounts", "exports"},
     "history": {"interference", "simulation", "store", "ways", "errors"},
     "interference": {

@@ -21,10 +21,13 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from ports import free_ports
 from store import Store, program
 from waits import PATIENCE_SECONDS, wait_until
+from weir.health import CODES
 from weir.monitoring import FILES, text_of
 
 ROOT = Path(__file__).resolve().parents[2]
 BOARDS = [part for part in FILES if part.startswith("board")]
+FINDINGS = {"weir_findings", "weir_findings_timestamp_seconds"}
+"""Metrics of `weir config export findings`."""
 PREDICTIONS = {"weir_job_slowed_probability", "weir_job_waited_ratio"}
 """Metrics that a server has while `weir interference serve` predicts."""
 SOMETIMES_EMPTY = {
@@ -82,7 +85,7 @@ def base(name: str) -> str:
 def test_every_metric_of_a_server_is_in_the_reference_page_and_the_other_way_round(store: Store) -> None:
     store.up(mount=False, servers=1, backend="dir")
     exported = set(re.findall(r"^# TYPE (\w+)", metrics(store), re.MULTILINE))
-    assert exported == set(documented()) - PREDICTIONS
+    assert exported == set(documented()) - PREDICTIONS - FINDINGS
 
 
 def test_rules_and_boards_ask_for_metrics_and_labels_that_there_are() -> None:
@@ -133,6 +136,22 @@ def dropped(board: Any, again: Any, place: str = "") -> Iterator[str]:
             yield from dropped(*pair, f"{place}[{number}]")
     elif board != again:
         yield place
+
+
+def test_alerts_have_the_codes_of_findings() -> None:
+    codes = {rule["labels"]["code"] for rule in rules() if "code" in rule.get("labels", {})}
+    assert len(codes) > 8
+    assert codes <= set(CODES)
+
+
+def test_findings_are_counted_by_code(store: Store) -> None:
+    store.up(mount=False)
+    lines = store.weir("config", "export", "findings", "--store", "here").stdout.splitlines()
+    counts = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
+    assert counts['weir_findings{code="keeps-nothing",level="notice",store="here"}'] == 1
+    assert counts['weir_findings{code="server-down",level="error",store="here"}'] == 0
+    assert sum(name.startswith("weir_findings{") for name in counts) == len(CODES)
+    assert counts['weir_findings_timestamp_seconds{store="here"}'] > 1.7e9
 
 
 @needs_promtool
