@@ -64,6 +64,7 @@ beside an example of a scheduler."""
 
 PACKAGES = {
     "cli": {
+        "room",
         "plots",
         "deployment",
         "guard",
@@ -117,6 +118,17 @@ PACKAGES = {
         "amounts",
         "exports",
         "html_table",
+    },
+    "room": {
+        "report",
+        "history",
+        "planner",
+        "store",
+        "distribution",
+        "ways",
+        "errors",
+        "plain_text",
+        "amounts",
     },
     "report": {
         "history",
