@@ -141,7 +141,7 @@ def test_who_waits_for_whom_names_the_pair(chromium: "Browser", busy: Room) -> N
         go(page, busy, "waits")
         first = page.locator("[data-part=pairs] tbody tr").first.inner_text()
         assert first.split()[:4] == ["victim", "ada", "hog", "bob"]
-        assert page.locator("figure canvas").count() == 1
+        assert page.locator("figure canvas").count() == 2
 
 
 def test_a_job_has_its_time_line_and_its_report(chromium: "Browser", busy: Room) -> None:

@@ -2,6 +2,7 @@
 
 import grp
 import json
+import math
 import os
 import pwd
 import random
@@ -19,7 +20,7 @@ from weir.planner.protocol import State, Summary
 from weir.room.actions import OFFERS_MAX, Offers, Proposal, check_right
 from weir.room.doors import SESSIONS_MAX, Rights, Sessions
 from weir.room.errors import ForbiddenError, RoomError
-from weir.room.figures import FIGURES, figure
+from weir.room.figures import FIGURES, circle, figure
 from weir.room.html import Templates, cell, words
 from weir.room.looks import Look, look_at
 from weir.room.pages import interference, job, jobs, placement, store, waits
@@ -124,6 +125,18 @@ def test_the_load_of_a_device_is_that_of_each_second(sources: Sources, monkeypat
         for device in each.devices
         if device.device == "0.0"
     }
+
+
+def test_arrows_lead_from_who_waited_to_who_was_served() -> None:
+    nodes, arrows = circle(["a", "b", "c"], {("a", "b"): 2.0, ("b", "a"): 1.0, ("c", "c"): 9.0})
+    assert [node["name"] for node in nodes] == ["a", "b", "c"]
+    assert (nodes[0]["x"], nodes[0]["y"]) == (0.0, 1.0)
+    there, back = arrows
+    assert (there["job"], there["for"], there["value"]) == ("a", "b", 2.0)
+    places = {node["name"]: (node["x"], node["y"]) for node in nodes}
+    assert math.dist((there["x"], there["y"]), places["a"]) < math.dist((there["x"], there["y"]), places["b"])
+    assert math.dist((there["x2"], there["y2"]), (back["x"], back["y"])) > 0.05, "both are seen"
+    assert (there["angle"] - back["angle"]) % 360 == pytest.approx(180)
 
 
 def test_many_visitors_ask_the_history_once(sources: Sources) -> None:

@@ -1,5 +1,6 @@
 """The figures of the room, as documents of Vega-Lite that altair writes. The data of a figure are plain rows."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
@@ -19,6 +20,8 @@ _WAITERS_MAX = 30
 """Most jobs of a side of the matrix."""
 _DEVICES_MAX = 200
 """Most devices of a heat map, the busiest."""
+_GAP, _ASIDE = 0.16, 0.035
+"""Parts of the radius by which an arrow of the graph ends before a name, and lies beside the arrow back."""
 _LABEL_MAX = 32
 """Most characters of a name in a figure; the tables have all."""
 
@@ -131,13 +134,7 @@ def _jobs(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, st
 def _waits(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str]) -> Any:
     import altair
 
-    found = sources.past_jobs(look)
-    sums: dict[tuple[str, str], float] = {}
-    for job in found:
-        own = _label(visitor.name_of(job.job, job.user) or "(further)")
-        for other, user, seconds in job.culprits:
-            pair = (own, _label(visitor.name_of(other, user)))
-            sums[pair] = sums.get(pair, 0.0) + seconds
+    sums = _pairs(sources, look, visitor)
     greatest = sorted(sums, key=lambda pair: -sums[pair])
     waiting = list(dict.fromkeys(pair[0] for pair in greatest))[:_WAITERS_MAX]
     served = list(dict.fromkeys(pair[1] for pair in greatest))[:_WAITERS_MAX]
@@ -153,6 +150,84 @@ def _waits(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, s
         tooltip=["job:N", "for:N", altair.Tooltip("value:Q", title="seconds", format=".2f")],
     )
     return _as_document(chart.mark_rect().properties(width={"step": 56}, height={"step": 32}))
+
+
+def _graph(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str]) -> Any:
+    import altair
+
+    sums = _pairs(sources, look, visitor)
+    weights: dict[str, float] = {}
+    for pair, seconds in sums.items():
+        for name in pair:
+            weights[name] = weights.get(name, 0.0) + seconds
+    shown = sorted(weights, key=lambda name: -weights[name])[:_JOBS_MAX]
+    nodes, edges = circle(shown, {pair: seconds for pair, seconds in sums.items() if set(pair) <= set(shown)})
+    if not edges:
+        return None
+    hidden = altair.Scale(domain=[-1.25, 1.25])
+    place = {"x": altair.X("x:Q", axis=None, scale=hidden), "y": altair.Y("y:Q", axis=None, scale=hidden)}
+    tooltip = ["job:N", "for:N", altair.Tooltip("value:Q", title="seconds", format=".2f")]
+    width = altair.Size("value:Q", scale=altair.Scale(range=[1, 7], domainMin=0), legend=None)
+    colour = altair.Color("job:N", scale=altair.Scale(domain=shown, scheme="tableau10"), legend=None)
+    lines = _chart(edges).mark_rule().encode(**place, x2="x2:Q", y2="y2:Q", size=width, color=colour, tooltip=tooltip)
+    ends = _chart(edges).mark_point(shape="triangle", filled=True, size=110, opacity=1)
+    ends = ends.encode(
+        x=altair.X("x2:Q", axis=None, scale=hidden),
+        y=altair.Y("y2:Q", axis=None, scale=hidden),
+        angle=altair.Angle("angle:Q", scale=None),
+        color=colour,
+        tooltip=tooltip,
+    )
+    names = _chart(nodes).mark_text(fontSize=13, fontWeight="bold").encode(**place, text="name:N")
+    return _as_document(altair.layer(lines, ends, names).properties(width=330, height=300))
+
+
+def circle(names: list[str], edges: Mapping[tuple[str, str], float]) -> tuple[Rows, Rows]:
+    """Lay jobs out on a circle, with an arrow from each that waited to each that was served.
+
+    Args:
+        edges: Seconds by both names.
+
+    Returns:
+        Names with their places, and arrows with both ends, the angle of the head in degrees, and seconds; the circle
+        has the radius 1.
+    """
+    places = {
+        name: (math.sin(math.tau * place / len(names)), math.cos(math.tau * place / len(names)))
+        for place, name in enumerate(names)
+    }
+    nodes: Rows = [{"name": name, "x": x, "y": y} for name, (x, y) in places.items()]
+    arrows: Rows = []
+    for (own, other), seconds in edges.items():
+        if own == other:
+            continue
+        (x, y), (x2, y2) = places[own], places[other]
+        length = math.hypot(x2 - x, y2 - y)
+        along, across = ((x2 - x) / length, (y2 - y) / length), ((y2 - y) / length, (x - x2) / length)
+        arrows.append(
+            {
+                "job": own,
+                "for": other,
+                "value": seconds,
+                "x": x + _GAP * along[0] + _ASIDE * across[0],
+                "y": y + _GAP * along[1] + _ASIDE * across[1],
+                "x2": x2 - _GAP * along[0] + _ASIDE * across[0],
+                "y2": y2 - _GAP * along[1] + _ASIDE * across[1],
+                "angle": math.degrees(math.atan2(x2 - x, y2 - y)),
+            }
+        )
+    return nodes, arrows
+
+
+def _pairs(sources: Sources, look: Look, visitor: Visitor) -> dict[tuple[str, str], float]:
+    """Seconds that jobs waited for others, by the names that the visitor may see."""
+    sums: dict[tuple[str, str], float] = {}
+    for job in sources.past_jobs(look):
+        own = _label(visitor.name_of(job.job, job.user) or "(further)")
+        for other, user, seconds in job.culprits:
+            pair = (own, _label(visitor.name_of(other, user)))
+            sums[pair] = sums.get(pair, 0.0) + seconds
+    return sums
 
 
 def _job(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str]) -> Any:
@@ -194,6 +269,7 @@ FIGURES: Mapping[str, Callable[[Sources, Look, Visitor, Mapping[str, str]], Any]
     "targets": _targets,
     "jobs": _jobs,
     "waits": _waits,
+    "graph": _graph,
     "job": _job,
 }
 """The figures by their names."""

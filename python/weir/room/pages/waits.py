@@ -7,6 +7,8 @@ from weir.room.panels import Page, Panel, Text, table_of
 from weir.room.sources import Sources
 from weir.room.visitors import Visitor
 
+_GRAPH_WORDS = "An arrow leads from a job that waited to one that was served meanwhile, thicker for a longer wait."
+
 
 def page(sources: Sources, look: Look, visitor: Visitor) -> Page:
     """Make the page: a matrix, and the pairs with the longest waits."""
@@ -30,6 +32,7 @@ def page(sources: Sources, look: Look, visitor: Visitor) -> Page:
         "Who waits for whom",
         (
             Panel("matrix", "Matrix", words, figure="waits", none=none),
+            Panel("graph", "Graph", _GRAPH_WORDS, figure="graph", none=none),
             Panel("pairs", "Longest waits", table=table_of(header, rows), none=none),
         ),
     )

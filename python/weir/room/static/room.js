@@ -24,6 +24,7 @@ function look() {
     view: { stroke: null, continuousWidth: 300 },
     axis: { labelColor: quiet, titleColor: quiet, gridColor: rule, domainColor: rule, tickColor: rule, labelFontSize: 12,
       titleFontSize: 12, titleFontWeight: "normal" },
+    text: { color: ink },
     header: { labelColor: ink, labelFontSize: 13, labelFontWeight: "bold", labelAnchor: "start", labelAngle: 0,
       labelOrient: "top" },
     legend: { labelColor: ink, titleColor: quiet, labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal" },
