@@ -1,5 +1,9 @@
 """The trend of the room on targets: the day on which each will be full, from states that a history kept."""
 
+import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -44,6 +48,19 @@ def test_the_day_is_that_of_a_line_through_what_targets_held(tmp_path: Path) -> 
     assert found["0.1"].full_at is None
     assert found["0.2"].full_at is None
     assert found["0.3"].full_at is None, "thirty years are no forecast"
+
+
+def test_df_shows_the_trend_of_a_store_that_is_down(tmp_path: Path) -> None:
+    history, end = kept(tmp_path / "home/history", 48, {"0.0": (10, 20), "0.1": (60, -5)})
+    history.close()
+    command = [sys.executable, "-m", "weir.cli", "--home", str(tmp_path / "home"), "df", "--trend"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    day = time.strftime("%Y-%m-%d", time.localtime((end + 2.5 * DAY) / 1000))
+    assert shown[1].split()[-1] == day
+    assert shown[1].split()[-3:-1] == ["20.0", "GiB"]
+    assert shown[2].split()[-3:] == ["-5.0", "GiB", "-"]
+    told = json.loads(subprocess.run([*command, "--output", "json"], capture_output=True, text=True, check=True).stdout)
+    assert [each["target"] for each in told] == ["0.0", "0.1"]
 
 
 def test_less_than_an_hour_says_nothing(tmp_path: Path) -> None:
