@@ -75,6 +75,8 @@ def browser() -> Iterator["Browser"]:
 def visit(started: "Browser", room: Room, **context: Any) -> Iterator["Page"]:
     """Enter a room with a fresh session."""
     visited = started.new_context(**context)
+    # Playwright's own bound of 30 s is met on a busy machine.
+    visited.set_default_timeout(PATIENCE_SECONDS * 1000)
     page = visited.new_page()
     page.on("pageerror", lambda error: room.complaints.append(str(error)))
     page.on("console", lambda message: room.complaints.append(message.text) if message.type == "error" else None)
