@@ -64,9 +64,9 @@ ifeq ($(filter test,$(MAKECMDGOALS))$(wildcard target/debug/incremental),test)
 export CARGO_INCREMENTAL := 0
 endif
 
-setup: packages fuse-device $(VENV)/installed $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd
+setup: packages fuse-device $(VENV)/installed $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd $(TOOLS)/bin/promtool
 
-test-setup: packages fuse-device $(TESTED) $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd
+test-setup: packages fuse-device $(TESTED) $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd $(TOOLS)/bin/promtool
 
 packages:
 	@missing=(); for package in $(PACKAGES); do \
@@ -150,6 +150,13 @@ $(TOOLS)/bin/sshd:
 		printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$$@"\n' "$$(echo $(TOOLS)/openssh/usr/lib/*-linux-gnu)" $(TOOLS)/openssh/usr/sbin/sshd >$@; \
 		chmod 755 $@; \
 	else echo 'no openssh-server can be downloaded: its tests are skipped'; fi
+
+# Prometheus and its checker for tests, unpacked beside them for the same reason.
+$(TOOLS)/bin/promtool:
+	@mkdir -p $(TOOLS)/prometheus $(TOOLS)/bin; cd $(TOOLS)/prometheus; \
+	if apt-get -qq download prometheus 2>/dev/null; then \
+		dpkg -x prometheus_*.deb .; mv usr/bin/prometheus usr/bin/promtool ../bin/; rm -r *; \
+	else echo 'no prometheus can be downloaded: its tests are skipped'; fi
 
 # Programs of suites that are packages or crates. What is neither is looked for below WEIR_SUITES, and never downloaded.
 suites-packages: $(TOOLS)/bin/pjdfstest

@@ -69,6 +69,7 @@ PACKAGES = {
         "deployment",
         "guard",
         "history",
+        "monitoring",
         "report",
         "interference",
         "planner",
@@ -144,6 +145,7 @@ PACKAGES = {
         "amounts",
     },
     "guard": {"interference", "store", "ways", "errors"},
+    "monitoring": {"store"},
     "history": {"interference", "simulation", "store", "ways", "errors"},
     "interference": {
         "provisioning",

@@ -571,6 +571,7 @@ COMMANDS = {
     "adapt refactor tiers": "stream",
     "adapt steps tiers": "stream",
     "config diff file": "configuration",
+    "config export file": OWN,
     "config show file": "configuration",
     "deploy file": "configuration",
     "find paths": OWN,

@@ -89,6 +89,7 @@ def test_every_result_can_be_had_as_json() -> None:
         "weir logs",
         "weir help",
         "weir planner",
+        "weir config export",
         "weir config reference",
         "weir stats publish",
         "weir stats subscribe",

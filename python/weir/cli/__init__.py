@@ -39,6 +39,7 @@ _COMMANDS = {
     "uninstall": "weir.cli.uninstall:uninstall",
     "status": "weir.cli.status:status",
     "logs": "weir.cli.logs:logs",
+    "audit": "weir.cli.audit:audit",
     "run": "weir.cli.run:run",
     "mount": "weir.cli.mount:mount",
     "umount": "weir.cli.mount:umount",

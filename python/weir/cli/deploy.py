@@ -86,7 +86,9 @@ def deploy(
     exit code is then 1. One server runs on each host, unless the file
     or --servers has more.
     """
+    from weir.cli.progress import working
     from weir.deployment import deployment, handover, record
+    from weir.deployment.fanout import telling
     from weir.deployment.unchanged import Given
     from weir.store import restored
 
@@ -103,13 +105,16 @@ def deploy(
         port_given = port if _is_given(context, "port") else None
         other = Given(clients_given, network, port_given, "" if no_mount else point, via, ssh_options or None, program)
         _refuse_unlike(context, home, present, given, other, is_described=nodes is not None or file is not None)
-    if present is not None and nodes is None and file is None:
-        deployed = deployment.bring_up(home, present, tell, accept_journal_loss=accept_journal_loss)
-    else:
-        servers, reach = _hosts(nodes, clients, via, ssh_options, program)
-        wanted = deployment.Wanted(servers, _listed(clients), network, port, "" if no_mount else point)
-        configuration = _configuration(context, home, file, present, given, len(wanted.servers))
-        deployed = deployment.deploy(home, wanted, reach, configuration, tell, accept_journal_loss=accept_journal_loss)
+    with working("deploy") as shown, telling(shown):
+        if present is not None and nodes is None and file is None:
+            deployed = deployment.bring_up(home, present, tell, accept_journal_loss=accept_journal_loss)
+        else:
+            servers, reach = _hosts(nodes, clients, via, ssh_options, program)
+            wanted = deployment.Wanted(servers, _listed(clients), network, port, "" if no_mount else point)
+            configuration = _configuration(context, home, file, present, given, len(wanted.servers))
+            deployed = deployment.deploy(
+                home, wanted, reach, configuration, tell, accept_journal_loss=accept_journal_loss
+            )
     restored.tell(home, tell)
     return _report(home, deployed, output)
 

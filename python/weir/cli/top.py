@@ -4,10 +4,9 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
-
 from weir.cli.asking import servers_up, warn_of_silence
 from weir.cli.errors import FAILED
 from weir.cli.history_options import MOMENT, history_option
@@ -18,6 +17,7 @@ from weir.store.home import Home
 from weir.store.observations import METADATA
 
 if TYPE_CHECKING:
+    from weir.cli.top_screen import Picture, View
     from weir.store.activity import Active, Interval
     from weir.store.control import Server
 
@@ -34,12 +34,12 @@ _HEADER = (
     "WAIT",
     "WAITS FOR",
 )
+_NAMES = 2
+"""Columns of names, before those of figures."""
 _DEVICES_LISTED_MAX = 8
 """Most devices listed one by one, as many as fit a line; of more the mean and the busiest are shown."""
-_ENTER = "\x1b[?1049h\x1b[?25l"
-"""The terminal's other screen, without a cursor (xterm, "Private Modes"); its own is as it was after `_LEAVE`."""
-_LEAVE = "\x1b[?25h\x1b[?1049l"
-_HOME, _END_OF_LINE, _END_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+_FIRST_COLUMN = _HEADER.index("DEVICE")
+"""The column by which jobs are sorted at first."""
 
 
 @click.command()
@@ -74,7 +74,9 @@ def top(
     --at 14:02, 2h (ago) or yesterday shows a moment of the past, also of a store that is down. The interval then is as
     long as what the history keeps of that age, if that is longer.
 
-    End it with Ctrl-C. Where standard output is no terminal, or with --output json, it prints one interval and ends.
+    On a terminal the keys up and down choose a job and Enter opens its details, left and right sort by another column,
+    r turns the order round, and q leaves. Where standard output is no terminal, or with --output json, it prints one
+    interval and ends.
     """
     import os
 
@@ -106,38 +108,105 @@ def top(
 
 
 def _follow(servers: Sequence["Server"], interval_seconds: float) -> None:
-    """Show interval after interval on the terminal until Ctrl-C, and leave it as it was."""
+    """Show interval after interval on the terminal until the user leaves."""
+    from functools import partial
+
+    from weir.cli.top_screen import Show, View, follow
     from weir.store.activity import interval, sample_of
 
-    before = sample_of(servers)
-    _write(_ENTER)
-    try:
-        _write(f"{_HOME}the first interval ends in {interval_seconds:g} s{_END_OF_SCREEN}")
-        due = before.time_seconds
-        while True:
-            # Samples lie on a grid, so that slow servers do not stretch intervals, but never without a pause.
-            due = max(due + interval_seconds, time.monotonic() + interval_seconds / 10)
-            time.sleep(due - time.monotonic())
-            after = sample_of(servers)
-            _write(_frame(interval(before, after)))
-            before = after
-    except KeyboardInterrupt:
-        pass
-    finally:
-        _write(_LEAVE)
+    show = Show(
+        sample=partial(sample_of, servers),
+        interval=interval,
+        jobs=_numbers,
+        picture=_picture,
+        columns=len(_HEADER),
+    )
+    follow(show, View(_FIRST_COLUMN), interval_seconds)
 
 
-def _frame(shown: "Interval") -> str:
-    """One picture. It is drawn over the one before without clearing it first, so that nothing flickers."""
-    import shutil
+def _picture(shown: "Interval", view: "View") -> "Picture":
+    """The jobs of an interval, or the details of one."""
+    from weir.cli.top_screen import Picture
 
-    size = shutil.get_terminal_size()
-    headline = _headline(shown)
-    title, *rows = table_lines(_HEADER, [_row(job) for job in shown.jobs])
-    lines = [*headline, "", title, *rows][: size.lines - 1]
-    cut = [line[: size.columns] for line in lines]
-    decorated = [bold(line) if index in (0, len(headline) + 1) else line for index, line in enumerate(cut)]
-    return _HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in decorated) + _END_OF_SCREEN
+    head, jobs = _headline(shown), _ordered(shown, view)
+    if view.is_open:
+        title, *rows = _details(next((each for each in jobs if each.job.id == view.chosen), None))
+        return Picture(head, title, rows)
+    mark = "↓" if _is_falling(view) else "↑"
+    titles = [f"{title}{mark}" if place == view.column else title for place, title in enumerate(_HEADER)]
+    title, *rows = table_lines(titles, [_row(each) for each in jobs])
+    chosen = next((place for place, each in enumerate(jobs) if each.job.id == view.chosen), None)
+    return Picture(head, title, rows, chosen)
+
+
+def _ordered(shown: "Interval", view: "View") -> "list[Active]":
+    """The jobs by the chosen column: names from A to Z, figures from the greatest on, or the other way round."""
+    return sorted(shown.jobs, key=lambda each: _figures(each)[view.column], reverse=_is_falling(view))
+
+
+def _numbers(shown: "Interval", view: "View") -> list[str]:
+    return [each.job.id for each in _ordered(shown, view)]
+
+
+def _is_falling(view: "View") -> bool:
+    return view.is_reversed != (view.column >= _NAMES)
+
+
+def _figures(active: "Active") -> tuple[Any, ...]:
+    """What jobs are sorted by, in the order of the columns; a figure that is missing is the least."""
+    from weir.store.accounts import worst
+
+    job, waited_for = active.job, worst(active.job)
+    figures = (
+        job.nodes,
+        job.bytes_read,
+        job.bytes_written,
+        job.operations,
+        job.device_seconds,
+        job.share_owed,
+        job.share_received,
+        active.wait_seconds,
+        waited_for[1] if waited_for else None,
+    )
+    return (job.job, job.user, *(-1 if figure is None else figure for figure in figures))
+
+
+def _details(active: "Active | None") -> list[str]:
+    """Everything about one job in an interval; the first line is its title."""
+    from weir.cli.output import Quantity, seconds, share_or_dash
+
+    if active is None:
+        return ["the job does nothing now", "Escape goes back"]
+    job, length = active.job, active.seconds
+    waits = (job.queue_wait_seconds_median, job.queue_wait_seconds_p90, job.queue_wait_seconds_p99)
+    since_begin = ", ".join(f"{part} {seconds(wait)}" for part, wait in zip(("50%", "90%", "99%"), waits, strict=True))
+    devices = [
+        (
+            each.device,
+            share(each.device_seconds / length),
+            share_or_dash(each.share_owed),
+            seconds(each.share_owed_for_seconds),
+        )
+        for each in sorted(job.devices, key=lambda each: -each.device_seconds)
+    ]
+    others = [
+        (each.job, each.user, share(each.seconds / length))
+        for each in sorted(job.waited_for, key=lambda each: -each.seconds)
+        if each.seconds > 0
+    ]
+    further = job.waited_for_others_seconds / length
+    lines = [
+        f"{job.job} of {job.user} ({job.uid}) in {job.group}",
+        f"{job.nodes} nodes, priority {job.priority}, {job.connections} connections, number {job.id}",
+        *table_lines(_HEADER, [_row(active)]),
+        "",
+        f"waits since the job's begin: {since_begin}, longest {seconds(job.queue_wait_seconds_max)}",
+        "",
+        *table_lines(("DEVICE", "TIME", "OWED", "FOR"), devices),
+        "",
+        *table_lines(("WAITS FOR", "USER", "DEVICE TIME"), others or [("nobody", "-", Quantity("-"))]),
+    ]
+    return [plain(line) for line in (*lines, *([f"and for all others {share(further)}"] if further > 0 else []))]
 
 
 def _headline(shown: "Interval") -> list[str]:
@@ -181,8 +250,3 @@ def _row(active: "Active") -> tuple[object, ...]:
         seconds(waited) if waited is not None else Quantity("-"),
         f"{name(waited_for[0])} {share(waited_for[1] / length)}" if waited_for else "-",
     )
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()

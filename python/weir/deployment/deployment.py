@@ -17,7 +17,8 @@ from weir.deployment.fanout import Reach
 from weir.deployment.nodes import folded
 from weir.deployment.operations import Member, Probed
 from weir.deployment.record import Record
-from weir.store import cluster, lifecycle
+from weir.store import auditing, cluster, lifecycle
+from weir.store.audits import ToldEntry
 from weir.store.configuration import Configuration, check
 from weir.store.decoding import decode, encode
 from weir.store.errors import StoreError
@@ -213,6 +214,7 @@ def take_down(home: Home, described: Record, *, force: bool, discard: bool) -> l
         StoreError: A host did not end its part; the other hosts did.
     """
     with record.folder_of(home).locked():
+        auditing.tell(home, ToldEntry("deployment", described.home, before="up", after="down"))
         request = operations.EndRequest(described.home, described.deployment, force, discard)
         ended = asking.ask_all(described.reach(), operations.END, dict.fromkeys(described.hosts(), request))
         steps.end(home, described.hosts())
@@ -566,6 +568,8 @@ def _deployed(
     for host, done in published.items():
         asking.pass_on(host, done.notices, listener)
     publish_here(home, addresses)
+    after = f"up: {len(addresses)} servers on {folded(tuple(published))}"
+    auditing.tell(home, ToldEntry("deployment", described.home, after=after), listener)
     return Deployed(described, addresses, {host: done.mount for host, done in published.items()})
 
 

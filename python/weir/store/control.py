@@ -31,6 +31,7 @@ from weir.store.answers import (
     WantedState,
     WantedTarget,
 )
+from weir.store.audits import Audit, AuditEntry, ToldEntry
 from weir.store.decoding import DecodingError, decode, encode
 from weir.store.errors import AnswerError, NotYetError, SilentServerError, StoreError
 from weir.store.observations import Windows
@@ -64,7 +65,7 @@ class Request(Generic[Answer]):
     path: str
     """Path of the request. `{target}` stands for the name of a target, `{server}` for the number of a server, `{part}`
     for `PART/PARTS`, `{inos}` for `INO,...`, `{entries}` for `PARENT.NAME.INO.INTENT,...`, and `{after}` for the number
-    of a window."""
+    of a window or an entry."""
     answer: type[Answer]
     meaning: str
     body: type | None = None
@@ -177,6 +178,8 @@ INTERFERENCE = Request(
 TELL_INTERFERENCE = Request(
     "PUT", "/v1/interference", ToldPredictions, "Tells the predictions of a window, in place of the last.", Predictions
 )
+AUDIT = Request("GET", "/v1/audit/{after}", Audit, "Shows who asked the server for which change, and what came of it.")
+TELL_AUDIT = Request("PUT", "/v1/audit", ToldEntry, "Tells of a change that no server makes, for the audit.", ToldEntry)
 REQUESTS: tuple[Request[Any], ...] = (
     STATUS,
     JOBS,
@@ -204,6 +207,8 @@ REQUESTS: tuple[Request[Any], ...] = (
     SET_SERVER_STATE,
     ADD_TARGET,
     SET_STATE,
+    AUDIT,
+    TELL_AUDIT,
 )
 """All requests."""
 
@@ -430,6 +435,21 @@ class Server:
         """
         self.ask(TELL_INTERFERENCE, body=predictions)
 
+    def audit(self, after: int = 0) -> tuple[AuditEntry, ...]:
+        """Ask who asked the server for which change, and what came of it.
+
+        Args:
+            after: Number of an entry; those up to it are left out.
+
+        Returns:
+            The entries that the server still has, oldest first.
+        """
+        return self.ask(AUDIT, target=str(after)).entries
+
+    def tell_audit(self, entry: ToldEntry) -> None:
+        """Tell the server of a change that no server makes, for the audit."""
+        self.ask(TELL_AUDIT, body=entry)
+
     def set_speed(self, target: str, speed: WantedSpeed) -> None:
         """Emulate a speed on a target, until the server is started again.
 
@@ -543,12 +563,14 @@ class Server:
     def _send(self, method: str, path: str, body: object, access: "Access | None") -> Any:
         import http.client
 
+        from weir.store.claims import claims
         from weir.store.connections import Connection
 
+        headers = {"Content-Type": "application/json"} | (claims() if method == "PUT" else {})
         connection = Connection(self.number, self.control, self.timeout_seconds, access)
         try:
             with contextlib.closing(connection):
-                connection.request(method, path, _text(body), {"Content-Type": "application/json"})
+                connection.request(method, path, _text(body), headers)
                 answer = connection.getresponse()
                 text = answer.read(_ANSWER_BYTES_MAX + 1)
                 if len(text) > _ANSWER_BYTES_MAX:

@@ -9,6 +9,7 @@ pub(crate) mod jobs;
 pub mod machine;
 pub mod metrics;
 pub mod observed;
+pub(crate) mod served;
 pub(crate) mod waits;
 pub mod windows;
 pub(crate) mod work;
