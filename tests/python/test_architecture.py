@@ -121,6 +121,7 @@ PACKAGES = {
         "html_table",
     },
     "room": {
+        "health",
         "report",
         "history",
         "planner",

@@ -14,6 +14,7 @@ from typing import Any
 
 import histories
 import pytest
+from weir.health.codes import Finding
 from weir.history.database import Database
 from weir.history.reading import History
 from weir.planner.protocol import State, Summary
@@ -52,7 +53,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sources]:
     for number in range(histories.BEGIN, histories.BEGIN + SECONDS):
         database.add(histories.sample(number, generator))
     database.close()
-    yield Sources(nothing_up, folder)
+    yield Sources(nothing_up, folder, list)
 
 
 def texts(page: Page) -> list[str]:
@@ -155,7 +156,7 @@ def test_many_visitors_ask_the_history_once(sources: Sources) -> None:
 
 def test_an_empty_folder_is_no_history(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
-    empty = Sources(nothing_up, tmp_path)
+    empty = Sources(nothing_up, tmp_path, list)
     with empty.history() as history:
         assert history is None
     assert all(figure(name, empty, LOOK, ADMINISTRATOR, {}) is None for name in FIGURES if name != "job")
@@ -178,6 +179,16 @@ def test_deployments_are_those_of_the_stretch_and_hidden_from_others() -> None:
     hidden = deployments_panel(found, LOOK, STRANGER).table
     assert hidden is not None
     assert [row[:3] for row in hidden.rows] == [(HIDDEN, "-", "-")]
+
+
+def test_findings_come_first_with_what_mends_them(sources: Sources) -> None:
+    full = Finding("target-full", "error", "target 0.1", "it is full", None, "writes fail", "weir target add 0")
+    judged = Sources(nothing_up, sources.folder, lambda: [full])
+    first = store.page(judged, look_at({}), ADMINISTRATOR).panels[0]
+    assert first.title == "Findings"
+    assert first.table is not None
+    assert first.table.rows[0][1:3] == ("target 0.1", "it is full [target-full]")
+    assert first.table.rows[0][-1] == "weir target add 0"
 
 
 def test_moments_move_by_stretches_and_never_ahead() -> None:

@@ -163,6 +163,7 @@ def _made(
 ) -> "Room":
     """The room of the store in a home, for its owner alone to open."""
     from weir.cli.asking import administered
+    from weir.health import findings
     from weir.room.doors import Rights
     from weir.room.sources import Sources
     from weir.room.visitors import Role
@@ -175,7 +176,7 @@ def _made(
     home.check_owner()
     roles = {Role.OPERATOR: groups["operators"], Role.ADMINISTRATOR: groups["administrators"]}
     return Room(
-        sources=Sources(find, folder_of(home, history)),
+        sources=Sources(find, folder_of(home, history), lambda: findings(home)),
         configuration=home.configuration,
         scripts=home.root / "room",
         hosts={"localhost", *(name.lower() for name in hosts)},

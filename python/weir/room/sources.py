@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from weir.errors import WeirError
+from weir.health.codes import Finding
 from weir.history.errors import NoHistoryError
 from weir.history.reading import History, JobPast
 from weir.room.looks import Look
@@ -25,6 +26,8 @@ _PAST_MILLISECONDS = 10_000
 """Time for which sums over a stretch that ends now are not made again."""
 ANSWERS_MAX = 16
 """Most answers of the history that are kept."""
+FINDINGS_SECONDS = 5.0
+"""Time between two judgements: one asks all servers, hosts and helpers."""
 _FIRST_SECONDS = 0.3
 """Length of the first interval, which somebody waits for."""
 _STALE_SECONDS = 10.0
@@ -53,16 +56,21 @@ class Sources:
     Attributes:
         find: Finds the servers that there are now.
         folder: Folder of the history.
+        judge: Finds what is wrong with the store.
     """
 
     find: Callable[[], Sequence[Server]]
     folder: Path
+    judge: Callable[[], Sequence[Finding]]
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _sample: Sample | None = None
     _present: Present | None = None
     _reading: threading.Lock = field(default_factory=threading.Lock)
     _answers: dict[Hashable, Any] = field(default_factory=dict)
     """Answers of the history by their keys, the oldest first."""
+    _judging: threading.Lock = field(default_factory=threading.Lock)
+    _findings: tuple[float, Sequence[Finding]] | None = None
+    """Moment and findings of the last judgement."""
 
     def present(self) -> Present:
         """Ask the servers, unless somebody asked within the last second."""
@@ -77,6 +85,21 @@ class Sources:
                 self._sample = None
                 self._present = Present(None, (), f"{error.message}; {error.hint}" if error.hint else error.message)
             return self._present
+
+    def findings(self) -> Sequence[Finding]:
+        """Find what is wrong with the store, unless somebody asked within the last seconds.
+
+        Returns:
+            The findings, the gravest first; none where no store is up.
+        """
+        with self._judging:
+            now = time.monotonic()
+            if self._findings is None or now - self._findings[0] > FINDINGS_SECONDS:
+                try:
+                    self._findings = (now, self.judge())
+                except WeirError:
+                    self._findings = (now, ())
+            return self._findings[1]
 
     def predictions(self) -> Predictions | None:
         """The slowdowns that somebody predicts now; None where nobody does, or no server answers."""

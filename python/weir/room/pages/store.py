@@ -7,6 +7,7 @@ from weir.amounts import Quantity, rate_text, share, size, size_text
 from weir.history.capacity import Trend, trends
 from weir.history.levels import DAY, MINUTE
 from weir.room.looks import Look
+from weir.room.pages import findings
 from weir.room.panels import Mark, Page, Panel, Text, table_of
 from weir.room.sources import Present, Sources
 from weir.room.visitors import Visitor
@@ -20,7 +21,7 @@ _NO_HISTORY = "nothing is recorded of this time; the room records while it runs,
 def page(sources: Sources, look: Look, visitor: Visitor) -> Page:
     """Make the page."""
     present = sources.present() if look.is_live else None
-    panels = [] if present is None else list(_live_panels(present))
+    panels = [] if present is None else [findings.panel_of(sources.findings()), *_live_panels(present)]
     if present is None:
         panels.append(_past_targets(sources, look))
     for measure, title in (("load", "Load"), ("rate", "Rate"), ("fill", "Fill")):
