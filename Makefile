@@ -34,7 +34,7 @@ TEST_WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 DEMO_PACKAGES := fuse3 gcc libc6-dev tar
 DEMO_PACKAGES += $(shell $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv)
 # Those of the programs that run on the store in tests and benchmarks. What is there already is not asked for.
-PACKAGES := $(DEMO_PACKAGES) acl attr bonnie++ dbench dropbear-bin fio fsmark git iproute2 libmpich-dev lmdb-utils make mpich \
+PACKAGES := $(DEMO_PACKAGES) acl attr bonnie++ chromium dbench dropbear-bin fio fsmark git iproute2 libmpich-dev lmdb-utils make mpich \
 	netcdf-bin nftables openssh-client pkg-config procps redis-server redis-tools rocksdb-tools rsync sqlite3 strace
 PACKAGES += $(shell command -v postgres >/dev/null || echo postgresql)
 PACKAGES += $(shell command -v go >/dev/null || echo golang-go)

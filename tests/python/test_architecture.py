@@ -64,6 +64,7 @@ beside an example of a scheduler."""
 
 PACKAGES = {
     "cli": {
+        "room",
         "plots",
         "deployment",
         "guard",
@@ -119,6 +120,18 @@ PACKAGES = {
         "amounts",
         "exports",
         "html_table",
+    },
+    "room": {
+        "health",
+        "report",
+        "history",
+        "planner",
+        "store",
+        "distribution",
+        "ways",
+        "errors",
+        "plain_text",
+        "amounts",
     },
     "report": {
         "history",

@@ -90,6 +90,7 @@ ANY_TEXT = {
         *("weir interference record --to", "weir interference collect PLAN", "weir interference collect --to"),
         "weir guard --model",
         *("weir record --history", "weir jobs --history", "weir replay --history"),
+        *("weir room --history", "weir room --unix", "weir top --history", "weir df --history"),
         *("weir report --history", "weir report --html"),
         *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),
         *("weir interference matrix --to", "weir plan factors --matrix"),

@@ -536,6 +536,7 @@ COMMANDS = {
     },
     "guard model": "windows",
     **dict.fromkeys(("record history", "jobs history", "replay history", "report history", "report html"), OWN),
+    **dict.fromkeys(("room history", "room unix", "top history", "df history"), OWN),
     **{"report traces": "traces", "report darshan": "darshan", "report windows": "windows"},
     **{f"interference {each}": OWN for each in ("import target", "evaluate plots", "train target", "collect target")},
     "interference import files": "windows",

@@ -82,6 +82,7 @@ def test_every_result_can_be_had_as_json() -> None:
         "weir interference gather",
         "weir interference serve",
         "weir record",
+        "weir room",
         "weir serve server",
         "weir serve mount",
         "weir layout set",

@@ -49,6 +49,7 @@ _COMMANDS = {
     "policy": "weir.cli.policy:policy",
     "jobs": "weir.cli.jobs:jobs",
     "record": "weir.cli.record:record",
+    "room": "weir.cli.room:room",
     "replay": "weir.cli.replay:replay",
     "report": "weir.cli.job_report:report",
     "top": "weir.cli.top:top",

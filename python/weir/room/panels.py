@@ -1,0 +1,77 @@
+"""A page of the room as plain data: titles, words, tables, and names of figures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+ROWS_MAX = 1_000
+"""Most rows of a table; the commands have more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A text that leads to another page of the room."""
+
+    text: str
+    page: str
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A text that stands out: `good`, `bad` or `odd`."""
+
+    text: str
+    tone: str
+
+
+Text = str | Link | Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; numbers are of the type `weir.amounts.Quantity`."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[Text, ...], ...]
+    further: int = 0
+    """Rows that are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A section of a page.
+
+    Attributes:
+        name: Unique in the page.
+        figure: Name of its figure in `weir.room.figures`; empty where it has none.
+        query: Parameters of the figure beside the moment.
+        none: What is said where the table is empty.
+    """
+
+    name: str
+    title: str
+    words: str = ""
+    table: Table | None = None
+    figure: str = ""
+    query: Mapping[str, str] = field(default_factory=dict)
+    none: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page.
+
+    Attributes:
+        cards: Figures at the top, each with its title.
+        notes: What is not known, and other words about the whole page.
+    """
+
+    title: str
+    panels: tuple[Panel, ...]
+    cards: tuple[tuple[str, str], ...] = ()
+    notes: tuple[Mark, ...] = ()
+
+
+def table_of(header: tuple[str, ...], rows: Sequence[tuple[Text, ...]]) -> Table:
+    """Make a table of at most `ROWS_MAX` rows."""
+    return Table(header, tuple(rows[:ROWS_MAX]), max(len(rows) - ROWS_MAX, 0))

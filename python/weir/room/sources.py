@@ -1,0 +1,162 @@
+"""The sources of the room: the servers of the store at present, and its history."""
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from weir.errors import WeirError
+from weir.health.codes import Finding
+from weir.history.errors import NoHistoryError
+from weir.history.reading import History, JobPast
+from weir.room.looks import Look
+from weir.store.activity import Interval, Sample, interval, sample_of
+from weir.store.answers import Status
+from weir.store.control import Server, ask_all
+from weir.store.predictions import Predictions
+
+Answer = TypeVar("Answer")
+
+INTERVAL_SECONDS = 1.0
+"""Time between two questions to the servers, however many visitors look."""
+_PAST_MILLISECONDS = 10_000
+"""Time for which sums over a stretch that ends now are not made again."""
+ANSWERS_MAX = 16
+"""Most answers of the history that are kept."""
+FINDINGS_SECONDS = 5.0
+"""Time between two judgements: one asks all servers, hosts and helpers."""
+_FIRST_SECONDS = 0.3
+"""Length of the first interval, which somebody waits for."""
+_STALE_SECONDS = 10.0
+"""Age from which a sample is no begin of an interval any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What the servers know at present.
+
+    Attributes:
+        interval: The work of the last second; None where no store is up.
+        states: State of each server that answered.
+        problem: Why nothing is known; empty where something is.
+    """
+
+    interval: Interval | None
+    states: tuple[Status, ...]
+    problem: str = ""
+
+
+@dataclass
+class Sources:
+    """The sources of all pages.
+
+    Attributes:
+        find: Finds the servers that there are now.
+        folder: Folder of the history.
+        judge: Finds what is wrong with the store.
+    """
+
+    find: Callable[[], Sequence[Server]]
+    folder: Path
+    judge: Callable[[], Sequence[Finding]]
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _sample: Sample | None = None
+    _present: Present | None = None
+    _reading: threading.Lock = field(default_factory=threading.Lock)
+    _answers: dict[Hashable, Any] = field(default_factory=dict)
+    """Answers of the history by their keys, the oldest first."""
+    _judging: threading.Lock = field(default_factory=threading.Lock)
+    _findings: tuple[float, Sequence[Finding]] | None = None
+    """Moment and findings of the last judgement."""
+
+    def present(self) -> Present:
+        """Ask the servers, unless somebody asked within the last second."""
+        with self._lock:
+            now = time.monotonic()
+            last = self._sample
+            if last is not None and self._present is not None and now - last.time_seconds < INTERVAL_SECONDS:
+                return self._present
+            try:
+                self._present = self._asked(last if last and now - last.time_seconds < _STALE_SECONDS else None)
+            except WeirError as error:
+                self._sample = None
+                self._present = Present(None, (), f"{error.message}; {error.hint}" if error.hint else error.message)
+            return self._present
+
+    def findings(self) -> Sequence[Finding]:
+        """Find what is wrong with the store, unless somebody asked within the last seconds.
+
+        Returns:
+            The findings, the gravest first; none where no store is up.
+        """
+        with self._judging:
+            now = time.monotonic()
+            if self._findings is None or now - self._findings[0] > FINDINGS_SECONDS:
+                try:
+                    self._findings = (now, self.judge())
+                except WeirError:
+                    self._findings = (now, ())
+            return self._findings[1]
+
+    def predictions(self) -> Predictions | None:
+        """The slowdowns that somebody predicts now; None where nobody does, or no server answers."""
+        try:
+            answers = ask_all(self.find(), Server.interference)
+        except WeirError:
+            return None
+        told = [each for each in answers if isinstance(each, Predictions) and each.window]
+        return max(told, key=lambda each: each.window, default=None)
+
+    def past_jobs(self, look: Look) -> list[JobPast]:
+        """Add up what the history knows of each job; none where there is no history."""
+        key = ("jobs", look.span, look.until // _PAST_MILLISECONDS)
+        return self.kept(key, lambda history: history.jobs(look.since, look.until)) or []
+
+    def kept(self, key: Hashable, make: Callable[[History], Answer]) -> Answer | None:
+        """Ask the history, unless it was asked the same a short while ago: many visitors look at the same.
+
+        Args:
+            key: Name of the question and all that its answer depends on.
+            make: Finds the answer.
+
+        Returns:
+            The answer; None where there is no history.
+        """
+        with self._reading:
+            if key not in self._answers:
+                with self.history() as history:
+                    answer = None if history is None else make(history)
+                while len(self._answers) >= ANSWERS_MAX:
+                    del self._answers[next(iter(self._answers))]
+                self._answers[key] = answer
+            found: Answer | None = self._answers[key]
+            return found
+
+    @contextmanager
+    def history(self) -> Iterator[History | None]:
+        """Open the history.
+
+        Yields:
+            The history; None where there is none.
+        """
+        try:
+            found = History(self.folder)
+        except NoHistoryError:
+            yield None
+            return
+        try:
+            yield found
+        finally:
+            found.close()
+
+    def _asked(self, before: Sample | None) -> Present:
+        servers = self.find()
+        if before is None:
+            before = sample_of(servers)
+            time.sleep(_FIRST_SECONDS)
+        after = sample_of(servers)
+        self._sample = after
+        return Present(interval(before, after), tuple(after.status.values()))

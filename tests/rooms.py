@@ -1,0 +1,111 @@
+"""A control room over a store, and a browser that looks at it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import weir.store
+from waits import PATIENCE_SECONDS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+PAGES = ("store", "jobs", "waits", "interference", "placement", "plans", "what-if")
+
+
+@dataclass
+class Room:
+    """A room that is open."""
+
+    entrance: str
+    """Its address with the token."""
+    process: "subprocess.Popen[str]"
+    complaints: list[str] = field(default_factory=list)
+    """Errors of scripts, and what the browser refused by the room's policy."""
+
+    @property
+    def base(self) -> str:
+        """Its address without a path."""
+        return self.entrance.partition("/?")[0]
+
+
+@contextmanager
+def room_of(store: weir.store.Store, *options: str) -> Iterator[Room]:
+    """Open a room of a store on a free port."""
+    command = [sys.executable, "-m", "weir.cli", "--home", str(store.home), "room", "--port", "0", *options]
+    said = store.home.parent / "room.err"
+    with said.open("w") as words, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=words, text=True) as process:
+        try:
+            assert process.stdout is not None
+            entrance = process.stdout.readline().strip()
+            assert entrance.startswith("http://"), said.read_text()
+            yield Room(entrance, process)
+        finally:
+            process.terminate()
+            try:
+                process.wait(PATIENCE_SECONDS)
+            finally:
+                process.kill()
+
+
+@contextmanager
+def browser() -> Iterator["Browser"]:
+    """Start Debian's Chromium, which Playwright drives; without them the test is skipped."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="the extra test brings playwright")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("there is no chromium: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        # The sandbox of Chromium does not start as root, nor in most containers.
+        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        try:
+            yield started
+        finally:
+            started.close()
+
+
+@contextmanager
+def visit(started: "Browser", room: Room, **context: Any) -> Iterator["Page"]:
+    """Enter a room with a fresh session."""
+    visited = started.new_context(**context)
+    # Playwright's own bound of 30 s is met on a busy machine.
+    visited.set_default_timeout(PATIENCE_SECONDS * 1000)
+    page = visited.new_page()
+    page.on("pageerror", lambda error: room.complaints.append(str(error)))
+    page.on("console", lambda message: room.complaints.append(message.text) if message.type == "error" else None)
+    try:
+        page.goto(room.entrance)
+        yield page
+    finally:
+        visited.close()
+
+
+def go(page: "Page", room: Room, path: str) -> None:
+    """Go to a page, and wait until its figures are drawn."""
+    answer = page.goto(f"{room.base}/{path}")
+    assert answer is not None and answer.status == 200, page.content()
+    page.wait_for_selector("#room[data-drawn]", state="attached")
+
+
+def faults(page: "Page") -> list[str]:
+    """Serious faults that axe-core finds on a page."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="the extra test brings axe")
+    script = Path(axe.__file__).with_name("axe.min.js")
+    # The room's policy runs no script of others; the protocol of the browser may evaluate this one.
+    session = page.context.new_cdp_session(page)
+    session.send("Runtime.evaluate", {"expression": script.read_text()})
+    question = {"expression": "axe.run().then(JSON.stringify)", "awaitPromise": True, "returnByValue": True}
+    found = json.loads(session.send("Runtime.evaluate", question)["result"]["value"])
+    return [
+        f"{fault['id']}: {node['html']}"
+        for fault in found["violations"]
+        if fault["impact"] in ("serious", "critical")
+        for node in fault["nodes"]
+    ]
