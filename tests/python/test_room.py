@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 import weir.store
 from hogged import configuration, hog_at_work, victim_at_work
-from recorded import answer, command, document, known_windows
+from recorded import answer, command, document, known_windows, now_milliseconds
 from rooms import PAGES, Room, browser, faults, go, room_of, visit
 from waits import PATIENCE_SECONDS, wait_until
 from weir.room.pages.jobs import address_of
@@ -55,9 +55,12 @@ def chromium() -> "Iterator[Browser]":
 def busy(home: weir.store.Store) -> Iterator[Room]:
     """A room over a store on which a victim, a hog and a job with a hostile name were and are at work."""
     with room_of(home) as room, victim_at_work(home), hog_at_work(home):
+        # No history is kept of the window in which a server starts.
+        wait_until("the room records", lambda: known_windows(home) > 0)
         with home.job(job=HOSTILE, user="eve") as environment:
             subprocess.run([sys.executable, "-c", _WRITER], env=environment, check=True)
-        wait_until("some seconds are kept", lambda: known_windows(home) >= 40)
+        written = now_milliseconds()
+        wait_until("some seconds are kept", lambda: known_windows(home, written) >= 40)
         yield room
 
 
