@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
 from weir.cli.asking import servers_up, warn_of_silence
 from weir.cli.errors import FAILED
 from weir.cli.history_options import MOMENT, history_option
