@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,8 +20,6 @@ from weir.history.levels import STATES_EVERY
 
 FOLDER = Path(__file__).with_name("planted_faults")
 RANKS = 4
-WINDOW_SECONDS = 1.0
-"""Length of the windows of these stores."""
 LATE = STATES_EVERY + 2000
 """Milliseconds after the end of a run until the history has all windows of the run, and the states after it."""
 
@@ -175,8 +172,6 @@ def _bring_up(run: PlantedRun, store: Store) -> None:
         store.weir("up", store.root / "cluster.toml")
     else:
         store.weir("up", *run.up)
-    # The window in which a server starts is known to nobody.
-    time.sleep(WINDOW_SECONDS)
     for command in run.prepare:
         store.weir("run", "--", *_filled(command, store))
     if run.layout:

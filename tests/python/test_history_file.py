@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,24 @@ def test_a_gap_is_a_gap_and_idleness_is_none(tmp_path: Path) -> None:
     assert (gap.server, gap.begin, gap.end) == (0, (begin + 10) * 1000, (begin + 25) * 1000)
     assert history.gaps((begin + 2) * 1000, (begin + 9) * 1000) == []
     assert history.jobs(begin * 1000, (begin + 40) * 1000) == []
+    history.close()
+
+
+def test_a_window_in_which_a_server_started_is_a_gap_where_it_ended_in_it_too(tmp_path: Path) -> None:
+    generator, begin = seeded(8), histories.BEGIN
+    samples = []
+    for number, is_whole in ((0, False), (1, True), (2, False), (4, True), (6, False)):
+        window = replace(histories.window(begin + number, generator, 3), is_whole=is_whole)
+        samples.append(Sample((begin + number + 1) * 1000, 1000))
+        samples[-1].add_windows(begin + number, [window], {0: begin + number - 1} if number == 2 else {})
+    kept(tmp_path, samples).close()
+    history = History(tmp_path)
+    found = [
+        (gap.begin // 1000 - begin, gap.end // 1000 - begin) for gap in history.gaps(begin * 1000, begin * 1000 + 7000)
+    ]
+    assert found == [(2, 4), (5, 6)]
+    worked = rows(tmp_path, "SELECT DISTINCT begin FROM work ORDER BY begin")
+    assert worked == [((begin + number) * 1000,) for number in (0, 1, 2, 4, 6)]
     history.close()
 
 

@@ -137,7 +137,12 @@ def test_jobs_of_a_store_are_one_sequence(store: weir.store.Store, run: Run) -> 
         since.since(JobTable([[]]))
 
 
-def test_the_windows_of_a_job_are_those_of_all_servers(store: weir.store.Store) -> None:
+def test_the_windows_of_a_job_are_those_of_all_servers_from_their_start_on() -> None:
+    with weir.store.up(servers=2, targets=2, capacity="64MiB", mount=False) as store:
+        check_windows(store)
+
+
+def check_windows(store: weir.store.Store) -> None:
     end = time.monotonic() + PATIENCE_SECONDS
     store.run(["dd", "if=/dev/zero", "of=/weir/w", "bs=1M", "count=24", "status=none"], job="windowed", check=True)
     while sum(window.written_bytes for window in store.windows("windowed")) < 24 << 20:

@@ -95,8 +95,6 @@ def test_decisions_are_kept_with_the_moment_at_which_they_were_seen(store: weir.
 
 
 def test_a_recorder_that_was_killed_goes_on_where_it_was_and_counts_nothing_twice(store: weir.store.Store) -> None:
-    with recording(store):
-        pass  # Jobs begin after the window in which the server started, of which no history is kept.
     with victim_at_work(store), hog_at_work(store):
         for _ in range(3):
             with recording(store) as recorder:

@@ -59,7 +59,7 @@ class Recorder:
 
     def __post_init__(self) -> None:
         """Go on where the history ends."""
-        self._collector = Collector(self.find, self.warn)
+        self._collector = Collector(self.find, self.warn, keeps_parts=True)
         self._reached = self.database.reached()
         self._in_force = self.database.last_decisions()
         self._predicted = self.database.last_prediction()

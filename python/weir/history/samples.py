@@ -82,6 +82,8 @@ class Sample:
     def add_windows(self, number: int, at_servers: Iterable[Window], known: Mapping[int, int]) -> None:
         """Add a window at each server.
 
+        The window in which a server ended is not told, so it is a gap, also where the server started in it again.
+
         Args:
             known: Last window of each server that the history has: earlier ones are passed over.
         """
@@ -89,15 +91,17 @@ class Sample:
             if not window.devices:
                 continue
             server = int(window.devices[0].device.partition(".")[0])
-            if number <= max(known.get(server, 0), 0):
+            last = max(known.get(server, 0), self.reached.get(server, 0))
+            if number <= last:
                 continue
             begin = number * self.window
-            self._put(KNOWN, (0, begin, server, self.window))
+            if window.is_whole or number > last + 1:
+                self._put(KNOWN, (0, begin, server, self.window))
             for device in window.devices:
                 self._put(DEVICES, (0, begin, device.device, *_device_values(device)))
             for line in window.jobs:
                 self._add_line(begin, line)
-            self.reached[server] = max(self.reached.get(server, 0), number)
+            self.reached[server] = number
 
     def add_promises(self, since: Iterable[Job], begin: int, span: int, levels: Sequence[Level]) -> None:
         """Add the accounts of a server for the time since the last turn.

@@ -70,11 +70,13 @@ class Collector:
         tell: Takes a line about each loss.
         look_at_clients: Takes the number of a window and the length of windows, and gives the windows of clients after
             that one; absent where the servers' counts are enough.
+        keeps_parts: Whether windows are kept in which a server started: their work is whole, and their time is not.
     """
 
     find: "Callable[[], Sequence[Server]]"
     tell: Callable[[str], None]
     look_at_clients: "Callable[[int, float], ClientWindows] | None" = None
+    keeps_parts: bool = False
     window_seconds: float = 0.0
     """Length of a window, once a server has told it."""
     _has_polled: bool = False
@@ -150,7 +152,7 @@ class Collector:
             )
         self.window_seconds = answer.window_seconds
         known = self._known.get(number)
-        if known is None and self._has_polled:
+        if known is None and self._has_polled and not self.keeps_parts:
             self.tell(f"server {number} joined: its open window is lost")
         elif known is not None and known.boot and known.boot != answer.boot:
             self.tell(f"server {number} was started again: the windows between are lost")
@@ -159,7 +161,8 @@ class Collector:
         last = answer.windows[-1].number if answer.windows else (known.last if known else 0)
         self._known[number] = _Known(answer.boot, last)
         for window in answer.windows:
-            self._waiting.setdefault(window.number, []).append(window)
+            if window.is_whole or self.keeps_parts:
+                self._waiting.setdefault(window.number, []).append(window)
 
     def take(self, *, is_end: bool = False) -> "list[tuple[int, list[Window]]]":
         """Take the windows that every server that answers has told.

@@ -119,6 +119,8 @@ class Window:
     """Work of jobs at devices, by job; of the caller's own user unless the caller knows the site's key."""
     left_out: int
     """Number of pairs of a job and a device with less work, which are left out where there are too many."""
+    is_whole: bool = True
+    """Whether the server observed the window from its begin on, and did not start in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,10 @@ pub(crate) struct Windows {
 /// A window that has ended.
 #[derive(Debug)]
 pub struct Window {
-    /// Windows are numbered from the start of the server on.
+    /// The begin of the window is this many times its length, in Unix time.
     pub number: u64,
+    /// Whether the window was observed from its begin on.
+    pub is_whole: bool,
     /// The devices by name.
     pub devices: Vec<(String, Statistics)>,
     /// The jobs that had work in the window.
@@ -135,7 +137,13 @@ mod tests {
     fn the_last_windows_are_kept() {
         let mut windows = Windows::new(LENGTH, 2, Nanos::ZERO);
         for number in 1..=5 {
-            windows.keep(Window { number, devices: Vec::new(), jobs: Vec::new(), left_out: 0 });
+            windows.keep(Window {
+                number,
+                is_whole: true,
+                devices: Vec::new(),
+                jobs: Vec::new(),
+                left_out: 0,
+            });
         }
         let numbers = |after| windows.after(after).iter().map(|window| window.number).collect::<Vec<_>>();
         assert_eq!((numbers(0), numbers(4), numbers(5)), (vec![4, 5], vec![5], vec![]));

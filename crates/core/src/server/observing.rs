@@ -19,14 +19,11 @@ impl Server {
         self.accounts.account_devices(self.requests.devices_mut().all_mut(), &self.clock);
         let statistics = self.requests.devices_mut().reduce();
         let (lines, left_out) = self.accounts.jobs().take_observed(LINES_MAX);
-        if !is_whole {
-            return;
-        }
         let names: Vec<String> = (0..statistics.len()).map(|index| self.device_name(index)).collect();
         let jobs = lines.into_iter().map(|line| line.named(&names)).collect();
         let is_here = |index: &usize| self.targets.get(*index).is_none_or(|target| !target.has_retired());
         let devices = (0..statistics.len()).filter(is_here);
         let devices = devices.map(|index| (names[index].clone(), statistics[index])).collect();
-        self.windows.keep(Window { number, devices, jobs, left_out });
+        self.windows.keep(Window { number, is_whole, devices, jobs, left_out });
     }
 }

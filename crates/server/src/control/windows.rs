@@ -31,6 +31,7 @@ struct Line<'a> {
     devices: Vec<DeviceLine<'a>>,
     jobs: Vec<&'a ObservedLine>,
     left_out: usize,
+    is_whole: bool,
 }
 
 #[derive(Serialize)]
@@ -98,6 +99,7 @@ fn shown<'a>(observed: &'a Observed, sight: &Sight) -> Windows<'a> {
         devices: window.devices.iter().map(|(name, statistics)| device_line(name, statistics)).collect(),
         jobs: window.jobs.iter().filter(is_seen).collect(),
         left_out: window.left_out,
+        is_whole: window.is_whole,
     };
     Windows {
         server: observed.server,
