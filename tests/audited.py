@@ -33,6 +33,7 @@ TOLD: Mapping[str, str] = {
     "server move": "deployment/handover.py _finish",
     "backup": "cli/backup.py backup",
     "grant": "cli/grant.py grant",
+    "room refusal": "room/refusals.py note",
 }
 """Changes that no server makes, each with the functions that tell the servers of them."""
 

@@ -1,22 +1,30 @@
 """A control room over a store, and a browser that looks at it."""
 
+import http.client
 import json
+import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 import weir.store
 from waits import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
+    from email.message import Message
+
     from playwright.sync_api import Browser, Page
 
+FORM = {"Content_Type": "application/x-www-form-urlencoded"}
+"""Header of a form that is posted."""
 PAGES = ("store", "jobs", "waits", "interference", "placement", "plans", "what-if")
 
 
@@ -109,3 +117,65 @@ def faults(page: "Page") -> list[str]:
         if fault["impact"] in ("serious", "critical")
         for node in fault["nodes"]
     ]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer of a room."""
+
+    status: int
+    headers: "Message"
+    body: str
+
+
+def asked(room: Room, path: str, method: str = "GET", body: str = "", **headers: str) -> Answer:
+    """Ask a room without a browser."""
+    connection = http.client.HTTPConnection(urlsplit(room.base).netloc, timeout=PATIENCE_SECONDS)
+    with closing(connection):
+        return _answer_to(connection, method, path, body, headers)
+
+
+def _answer_to(
+    connection: http.client.HTTPConnection, method: str, path: str, body: str, headers: dict[str, str]
+) -> Answer:
+    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+    found = connection.getresponse()
+    return Answer(found.status, found.headers, found.read().decode())
+
+
+class _OverSocket(http.client.HTTPConnection):
+    """A connection to a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=PATIENCE_SECONDS)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(PATIENCE_SECONDS)
+        self.sock.connect(str(self._path))
+
+
+def asked_at(place: Path, path: str, **headers: str) -> Answer:
+    """Ask a room that listens at a Unix socket."""
+    with closing(_OverSocket(place)) as connection:
+        return _answer_to(connection, "GET", path, "", headers)
+
+
+def session_of(room: Room) -> str:
+    """The cookie of a fresh session."""
+    found = asked(room, room.entrance.removeprefix(room.base))
+    assert found.status == 303
+    cookie = found.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    return cookie.partition(";")[0]
+
+
+def offered(room: Room, cookie: str, change: str, **parameters: str) -> str:
+    """The confirmation that a page with a proposed change has."""
+    shown = asked(room, f"/act/{change}?{urlencode(parameters)}", Cookie=cookie)
+    assert shown.status == 200, shown.body
+    found = re.search(r'name="offer" value="([\w-]+)"', shown.body)
+    assert found is not None
+    return found[1]

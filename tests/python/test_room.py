@@ -1,34 +1,27 @@
 """`weir room` in a browser, over real stores: its pages, its doors, and hostile names of jobs."""
 
-import http.client
 import json
-import re
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import pytest
 import weir.store
 from hogged import configuration, hog_at_work, victim_at_work
 from recorded import answer, command, document, known_windows, now_milliseconds
-from rooms import PAGES, Room, browser, faults, go, room_of, visit
+from rooms import FORM, PAGES, Room, asked, browser, faults, go, offered, room_of, session_of, visit
 from waits import PATIENCE_SECONDS, wait_until
 from weir.room.pages.jobs import address_of
 
 if TYPE_CHECKING:
-    from email.message import Message
-
     from playwright.sync_api import Browser, Page
 
 HOSTILE = "<script>document.title='owned'</script>\"'\n\u202egnp.exe " + "x" * 70
-FORM = {"Content_Type": "application/x-www-form-urlencoded"}
 PHONE = {"width": 390, "height": 844}
 _WRITER = "import os\nfile = os.open('/weir/eve', os.O_CREAT | os.O_RDWR)\nos.pwrite(file, b'x' * 65536, 0)\n"
 
@@ -62,34 +55,6 @@ def busy(home: weir.store.Store) -> Iterator[Room]:
         written = now_milliseconds()
         wait_until("some seconds are kept", lambda: known_windows(home, written) >= 40)
         yield room
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An answer of a room."""
-
-    status: int
-    headers: "Message"
-    body: str
-
-
-def asked(room: Room, path: str, method: str = "GET", body: str = "", **headers: str) -> Answer:
-    """Ask a room without a browser."""
-    connection = http.client.HTTPConnection(urlsplit(room.base).netloc, timeout=PATIENCE_SECONDS)
-    with closing(connection):
-        connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
-        found = connection.getresponse()
-        return Answer(found.status, found.headers, found.read().decode())
-
-
-def session_of(room: Room) -> str:
-    """The cookie of a fresh session."""
-    found = asked(room, room.entrance.removeprefix(room.base))
-    assert found.status == 303
-    cookie = found.headers["Set-Cookie"]
-    assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
-    return cookie.partition(";")[0]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -308,15 +273,6 @@ def policy_of(store: weir.store.Store) -> str:
     return str(document(store, "policy", "show")["policy"])
 
 
-def offered(room: Room, cookie: str, policy: str) -> str:
-    """The confirmation that a page with a proposed policy has."""
-    shown = asked(room, f"/act/policy?policy={policy}", Cookie=cookie)
-    assert shown.status == 200, shown.body
-    found = re.search(r'name="offer" value="([\w-]+)"', shown.body)
-    assert found is not None
-    return found[1]
-
-
 def test_a_policy_is_changed_after_a_look_and_a_confirmation(
     chromium: "Browser", home: weir.store.Store, busy: Room
 ) -> None:
@@ -336,7 +292,7 @@ def test_a_policy_is_changed_after_a_look_and_a_confirmation(
 def test_a_change_without_its_confirmation_is_refused(home: weir.store.Store, busy: Room) -> None:
     cookie, other = session_of(busy), session_of(busy)
     before = policy_of(home)
-    offer = offered(busy, cookie, "job-fair")
+    offer = offered(busy, cookie, "policy", policy="job-fair")
     assert asked(busy, "/act", "POST", f"offer={offer}", **FORM).status == 401, "without a session"
     assert asked(busy, "/act", "POST", "offer=forged", Cookie=cookie, **FORM).status == 403
     assert asked(busy, "/act", "POST", "", Cookie=cookie, **FORM).status == 403
@@ -353,7 +309,9 @@ def test_a_change_without_its_confirmation_is_refused(home: weir.store.Store, bu
 
 def test_a_confirmation_holds_once_and_for_what_was_shown(home: weir.store.Store, busy: Room) -> None:
     cookie = session_of(busy)
-    stale, offer = offered(busy, cookie, "user-fair"), offered(busy, cookie, "size-fair")
+    stale, offer = (
+        offered(busy, cookie, "policy", policy=policy) for policy in ("user-fair", "size-fair")
+    )
     assert asked(busy, "/act", "POST", f"offer={offer}", Cookie=cookie, **FORM).status == 200
     assert policy_of(home) == "size-fair"
     answer(home, "policy", "set", "fifo")

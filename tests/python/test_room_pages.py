@@ -18,7 +18,7 @@ from weir.health.codes import Finding
 from weir.history.database import Database
 from weir.history.reading import History
 from weir.planner.protocol import State, Summary
-from weir.room.actions import OFFERS_MAX, Offers, Proposal, check_right
+from weir.room.changes.offers import OFFERS_MAX, Offers, Proposal, check_right
 from weir.room.doors import SESSIONS_MAX, Rights, Sessions
 from weir.room.errors import ForbiddenError, RoomError
 from weir.room.figures import FIGURES, circle, figure

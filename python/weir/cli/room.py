@@ -110,8 +110,9 @@ def room(
     caller: the owner of the store and root are administrators, and members of the groups have their roles. Other users
     see the names of their own jobs alone, unless the site says --all-names.
 
-    The room keeps the history while no `weir record` does. It needs the site's key. Operators and administrators may
-    change the policy, after a look at what changes and a confirmation; the room says so on standard error.
+    The room keeps the history while no `weir record` does. It needs the site's key. Operators may change
+    the policy and limit a job for a minute, administrators also quotas and targets, after a look at what changes and a
+    confirmation; `weir audit` has who changed what.
     """
     import asyncio
     import signal
@@ -177,8 +178,7 @@ def _made(
     roles = {Role.OPERATOR: groups["operators"], Role.ADMINISTRATOR: groups["administrators"]}
     return Room(
         sources=Sources(find, folder_of(home, history), lambda: findings(home)),
-        configuration=home.configuration,
-        scripts=home.root / "room",
+        home=home,
         hosts={"localhost", *(name.lower() for name in hosts)},
         rights=Rights({role: group for role, group in roles.items() if group}, proxy[1], proxy[0], all_names),
     )

@@ -6,10 +6,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from weir.history.levels import DAY
-from weir.plain_text import plain
 from weir.room.looks import Look
 from weir.room.pages.job import check_seen, stretch_at
 from weir.room.pages.store import order
+from weir.room.panels import shortened
 from weir.room.sources import Sources
 from weir.room.visitors import HIDDEN, Visitor
 
@@ -22,8 +22,6 @@ _DEVICES_MAX = 200
 """Most devices of a heat map, the busiest."""
 _GAP, _ASIDE = 0.16, 0.035
 """Parts of the radius by which an arrow of the graph ends before a name, and lies beside the arrow back."""
-_LABEL_MAX = 32
-"""Most characters of a name in a figure; the tables have all."""
 
 
 def figure(name: str, sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str]) -> Any:
@@ -276,8 +274,7 @@ FIGURES: Mapping[str, Callable[[Sources, Look, Visitor, Mapping[str, str]], Any]
 
 
 def _label(name: str) -> str:
-    text = plain(name) if name != HIDDEN else name
-    return text if len(text) <= _LABEL_MAX else f"{text[: _LABEL_MAX - 1]}…"
+    return shortened(name) if name != HIDDEN else name
 
 
 def _chart(rows: Rows) -> Any:

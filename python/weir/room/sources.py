@@ -16,7 +16,9 @@ from weir.room.looks import Look
 from weir.store.activity import Interval, Sample, interval, sample_of
 from weir.store.answers import Status
 from weir.store.control import Server, ask_all
+from weir.store.errors import StoreError
 from weir.store.predictions import Predictions
+from weir.store.quotas import OwnerQuota, merge
 
 Answer = TypeVar("Answer")
 
@@ -28,6 +30,8 @@ ANSWERS_MAX = 16
 """Most answers of the history that are kept."""
 FINDINGS_SECONDS = 5.0
 """Time between two judgements: one asks all servers, hosts and helpers."""
+QUOTAS_SECONDS = 5.0
+"""Time between two questions for quotas, which list every owner."""
 _FIRST_SECONDS = 0.3
 """Length of the first interval, which somebody waits for."""
 _STALE_SECONDS = 10.0
@@ -71,6 +75,9 @@ class Sources:
     _judging: threading.Lock = field(default_factory=threading.Lock)
     _findings: tuple[float, Sequence[Finding]] | None = None
     """Moment and findings of the last judgement."""
+    _counting: threading.Lock = field(default_factory=threading.Lock)
+    _quotas: tuple[float, list[OwnerQuota]] | None = None
+    """Moment and quotas of the last question."""
 
     def present(self) -> Present:
         """Ask the servers, unless somebody asked within the last second."""
@@ -100,6 +107,19 @@ class Sources:
                 except WeirError:
                     self._findings = (now, ())
             return self._findings[1]
+
+    def quotas(self) -> list[OwnerQuota]:
+        """Ask for the use and the limits of users and groups, of the servers that answer, unless somebody did just now.
+
+        Raises:
+            StoreError: No store is up.
+        """
+        with self._counting:
+            now = time.monotonic()
+            if self._quotas is None or now - self._quotas[0] > QUOTAS_SECONDS:
+                answers = ask_all(self.find(), Server.quotas)
+                self._quotas = (now, merge(each for each in answers if not isinstance(each, StoreError)))
+            return self._quotas[1]
 
     def predictions(self) -> Predictions | None:
         """The slowdowns that somebody predicts now; None where nobody does, or no server answers."""

@@ -14,7 +14,8 @@ from aiohttp import web
 
 from weir.errors import WeirError
 from weir.room import assets
-from weir.room.actions import Offers, check_right, propose_policy
+from weir.room.changes.kinds import CHANGES
+from weir.room.changes.offers import Offers, Place, check_right
 from weir.room.doors import Rights, Sessions
 from weir.room.errors import ForbiddenError, RoomError
 from weir.room.figures import FIGURES, figure
@@ -22,9 +23,12 @@ from weir.room.html import Templates
 from weir.room.looks import Look, look_at
 from weir.room.pages import interference, job, jobs, placement, plans, store, waits, what_if
 from weir.room.panels import Page
+from weir.room.refusals import Refusals
 from weir.room.sources import Sources
-from weir.room.visitors import Role, Visitor
+from weir.room.visitors import Visitor
+from weir.store.claims import acting_for
 from weir.store.configuration import read_toml
+from weir.store.home import Home
 from weir.ways import check_closed
 
 _LOG = logging.getLogger("weir.room")
@@ -49,6 +53,8 @@ _REPORT_HEADERS = {
     "X-Frame-Options": "SAMEORIGIN",
 }
 """Headers of the page of `weir report`, which has its style within and no script."""
+_CHANGES = "/act"
+"""Begin of the paths of changes."""
 _OPEN = ("/login", "/static/")
 """Paths that need no session."""
 
@@ -72,23 +78,31 @@ class Room:
 
     Attributes:
         sources: Where pages take their data from.
-        configuration: The store's cluster.toml.
-        scripts: Folder of the scripts of figures.
+        home: The store's home.
         hosts: Names by which browsers may call the room.
         rights: Who may do what over the Unix socket.
         sessions: Sessions over TCP.
     """
 
     sources: Sources
-    configuration: Path
-    scripts: Path
+    home: Home
     hosts: set[str]
     rights: Rights
     sessions: Sessions = field(default_factory=Sessions)
     _offers: Offers = field(default_factory=Offers)
+    _refusals: Refusals = field(init=False)
     _templates: Templates = field(default_factory=Templates)
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
     _replays: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+
+    def __post_init__(self) -> None:
+        """Begin without refusals."""
+        self._refusals = Refusals(self.home)
+
+    @property
+    def scripts(self) -> Path:
+        """The folder of the scripts of figures."""
+        return self.home.root / "room"
 
     def application(self) -> web.Application:
         """Make the application."""
@@ -101,7 +115,7 @@ class Room:
         made.router.add_get("/job", self._job)
         made.router.add_get("/report", self._report)
         made.router.add_get("/what-if", self._what_if)
-        made.router.add_get("/act/policy", self._propose_policy)
+        made.router.add_get("/act/{change}", self._propose)
         made.router.add_post("/act", self._act)
         made.router.add_get("/figure/{name}", self._figure)
         made.router.add_get("/static/vega.js", self._vega)
@@ -116,7 +130,7 @@ class Room:
         except web.HTTPException as answer:
             response = self._error(answer.status, answer.reason, "")
         except ForbiddenError as error:
-            response = self._error(403, error.message, error.hint or "")
+            response = await self._refused(request, 403, error.message, error.hint or "")
         except WeirError as error:
             response = self._error(400, error.message, error.hint or "")
         except Exception:
@@ -128,26 +142,34 @@ class Room:
         return response
 
     async def _allowed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        visitor = request["visitor"] = self._visitor(request)
         host = request.headers.get("Host", "")
         if host.lower() not in self.hosts:
             hint = "`weir room --allow-host NAME` admits a name"
-            return self._error(421, f"the room is not called {host!r}", hint)
+            return await self._refused(request, 421, f"the room is not called {host!r}", hint)
         origin = request.headers.get("Origin")
         if request.method != "GET" and origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-            return self._error(403, "another site may ask nothing here", "")
+            return await self._refused(request, 403, "another site may ask nothing here")
         site = request.headers.get("Sec-Fetch-Site", "same-origin")
         is_navigation = request.method == "GET" and request.headers.get("Sec-Fetch-Mode") == "navigate"
         if site not in ("same-origin", "none") and not is_navigation:
-            return self._error(403, "another site may ask nothing here", "")
-        visitor = self._visitor(request)
+            return await self._refused(request, 403, "another site may ask nothing here")
         if visitor is None and not request.path.startswith(_OPEN):
             if token := request.query.get("token"):
                 return self._entered(token, f"/{request.rel_url.raw_path.lstrip('/')}")
             if request.path == "/" or is_navigation:
                 return _moved("/login")
-            return self._error(401, "no session", "open the address that `weir room` printed")
-        request["visitor"] = visitor
+            return await self._refused(request, 401, "no session", "open the address that `weir room` printed")
         return await handler(request)
+
+    async def _refused(self, request: web.Request, status: int, message: str, hint: str = "") -> web.Response:
+        """Refuse a request, and note it where it is for a change."""
+        if request.path.startswith(_CHANGES):
+            change = request.path.removeprefix(_CHANGES).lstrip("/")
+            visitor = request["visitor"]
+            known = change if change in CHANGES else "change"
+            await asyncio.to_thread(self._refusals.note, visitor, known, message if visitor else "no session")
+        return self._error(status, message, hint)
 
     def _visitor(self, request: web.Request) -> Visitor | None:
         peer = request.transport.get_extra_info("socket") if request.transport else None
@@ -194,40 +216,41 @@ class Room:
     async def _what_if(self, request: web.Request) -> web.Response:
         look = look_at(request.query)
         policy = request.query.get("policy", "").strip()
-        document = dict(read_toml(self.configuration)) if self.configuration.exists() else {}
+        configuration = self.home.configuration
+        document = dict(read_toml(configuration)) if configuration.exists() else {}
         async with self._replays:
             made = await self._made(what_if.page, self.sources, look, request["visitor"], policy, document)
-        may_change = request["visitor"].role >= Role.OPERATOR
-        return self._shown(request, look, made, policies=what_if.POLICIES, policy=policy, may_change=may_change)
+        return self._shown(request, look, made, policies=what_if.POLICIES, policy=policy)
 
-    async def _propose_policy(self, request: web.Request) -> web.Response:
-        visitor = request["visitor"]
-        self._check_right(request, Role.OPERATOR)
-        proposal = await self._made(propose_policy, self.sources, request.query.get("policy", ""))
+    async def _propose(self, request: web.Request) -> web.Response:
+        """Show what a change would do."""
+        change = CHANGES.get(request.match_info["change"])
+        if change is None:
+            raise web.HTTPNotFound
+        check_right(request["visitor"], change.role)
+        proposal = await self._made(change.propose, Place(self.sources, self.home), request.query)
         offer = self._offers.add(self._owner(request), proposal)
-        return self._html("confirm.html", page=proposal.page, offer=offer, look=look_at({}), visitor=visitor)
+        return self._asked(request, proposal.page, offer)
 
     async def _act(self, request: web.Request) -> web.Response:
         """Carry a confirmed proposal out."""
         visitor = request["visitor"]
-        self._check_right(request, Role.OPERATOR)
         given = await request.post()
         proposal = self._offers.take(self._owner(request), str(given.get("offer", "")))
-        page = await self._made(proposal.carry_out)
+        with acting_for(f"weir room: {proposal.words}", visitor.user):
+            page = await self._made(proposal.carry_out)
         _LOG.warning("%s, %s: %s", visitor.user, visitor.role.name.lower(), proposal.words)
-        return self._html("confirm.html", page=page, offer="", look=look_at({}), visitor=visitor)
+        return self._asked(request, page, "")
 
-    def _check_right(self, request: web.Request, role: Role) -> None:
+    def _asked(self, request: web.Request, page: Page, offer: str) -> web.Response:
+        """Show a proposal, or what came of it."""
         visitor = request["visitor"]
-        try:
-            check_right(visitor, role)
-        except ForbiddenError:
-            _LOG.warning("%s, %s: refused %s", visitor.user, visitor.role.name.lower(), request.path)
-            raise
+        return self._html("confirm.html", page=page, offer=offer, look=look_at({}), visitor=visitor, changes=())
 
     def _owner(self, request: web.Request) -> str:
-        """The session over TCP, and the user over the Unix socket."""
-        return f"{request['visitor'].user} {request.cookies.get(COOKIE, '')}"
+        """The session over TCP, and the user over the Unix socket; either ends with a role that is lost."""
+        visitor = request["visitor"]
+        return f"{visitor.user} {visitor.role.name} {request.cookies.get(COOKIE, '')}"
 
     async def _figure(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
@@ -256,6 +279,7 @@ class Room:
             titles={**{name: title for name, (title, _, _) in PAGES.items()}, "what-if": "What if"},
             kept={name: request.query.get(name, "") for name in ("name", "user", "policy") if name in request.query},
             visitor=request["visitor"],
+            changes=[name for name, change in CHANGES.items() if request["visitor"].role >= change.role],
             **further,
         )
 

@@ -7,7 +7,11 @@ import os
 import shlex
 import socket
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
+from types import MappingProxyType
 
 REQUEST_OF = "WEIR_REQUEST_OF"
 """Environment variable with the name of the user on whose request a command runs, for services that act for users."""
@@ -15,6 +19,8 @@ _LENGTH_MAX = 256
 """Longest claim, as servers keep it."""
 _acting: dict[str, str] = {}
 """Claims of a service, in place of those that its command line makes."""
+_for_a_while: ContextVar[Mapping[str, str]] = ContextVar("_for_a_while", default=MappingProxyType({}))
+"""Claims of a service that acts for several users at a time, in place of all others."""
 
 
 def act_for(command: str, request_of: str) -> None:
@@ -25,6 +31,24 @@ def act_for(command: str, request_of: str) -> None:
         request_of: Name of the user.
     """
     _acting.update({"Weir-Command": command, "Weir-Request-Of": request_of})
+
+
+@contextmanager
+def acting_for(command: str, request_of: str) -> Iterator[None]:
+    """Claim to do something for a user within a block, in this thread and those that ask servers for it.
+
+    Args:
+        command: The service, and its present work.
+        request_of: Name of the user.
+
+    Yields:
+        Nothing.
+    """
+    token = _for_a_while.set({"Weir-Command": command, "Weir-Request-Of": request_of})
+    try:
+        yield
+    finally:
+        _for_a_while.reset(token)
 
 
 def claims() -> dict[str, str]:
@@ -39,6 +63,7 @@ def claims() -> dict[str, str]:
         # sudo names the user who called it.
         "Weir-Request-Of": os.environ.get(REQUEST_OF) or os.environ.get("SUDO_USER", ""),
         **_acting,
+        **_for_a_while.get(),
     }
     return {name: printable for name, text in said.items() if (printable := _printable(text))}
 

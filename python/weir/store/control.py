@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -602,14 +603,15 @@ def ask_all(servers: Sequence[Server], question: Callable[[Server], Answer]) -> 
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    def ask(server: Server) -> Answer | StoreError:
+    def ask(server: Server, context: Context) -> Answer | StoreError:
         try:
-            return question(server)
+            return context.run(question, server)
         except StoreError as error:
             return error
 
+    contexts = [copy_context() for _ in servers]
     with ThreadPoolExecutor(min(len(servers), _ASKED_AT_ONCE) or 1) as threads:
-        return list(threads.map(ask, servers))
+        return list(threads.map(ask, servers, contexts))
 
 
 def servers_of(cluster: Path, access: "Access | None", *, timeout_seconds: float = TIMEOUT_SECONDS) -> list[Server]:

@@ -1,12 +1,14 @@
 """The page *Jobs*: what each job was owed, received and waited for."""
 
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from weir.amounts import Quantity, rate_text, seconds, share, share_or_dash, size
 from weir.history.reading import JobPast
+from weir.room.changes.limit import PARTS
 from weir.room.looks import Look
 from weir.room.pages.store import notes_of
-from weir.room.panels import Link, Page, Panel, Text, table_of
+from weir.room.panels import Field, Form, Link, Page, Panel, Text, shortened, table_of
 from weir.room.sources import Sources
 from weir.room.visitors import HIDDEN, Visitor
 from weir.store.accounts import worst
@@ -16,6 +18,8 @@ _LIVE = (
     *("job", "user", "nodes", "read", "written", "op/s", "devices"),
     *("owed", "received", "mean wait", "waits for"),
 )
+_LIMITS_MAX = 5
+"""Most jobs whose limits the page offers."""
 _PAST = ("job", "user", "nodes", "read", "written", "devices", "owed", "received", "waited", "waited for")
 
 
@@ -34,8 +38,18 @@ def page(sources: Sources, look: Look, visitor: Visitor) -> Page:
     jobs = [] if present.interval is None else present.interval.jobs
     rows = [_live_row(each, visitor, look) for each in jobs]
     words = "The last second. Shares are parts of the device time that all servers gave to all jobs."
-    panel = Panel("jobs", "At work", words, table_of(_LIVE, rows), none="no job is at work")
+    forms = tuple(_limit_forms(jobs, visitor))
+    panel = Panel("jobs", "At work", words, table_of(_LIVE, rows), none="no job is at work", forms=forms)
     return Page("Jobs", (panel, figure, _past(sources, look, visitor)), (), notes_of(present))
+
+
+def _limit_forms(jobs: Sequence[Active], visitor: Visitor) -> Iterator[Form]:
+    """Offer limits of the jobs that received most."""
+    greatest = sorted((each.job for each in jobs if visitor.sees(each.job.user)), key=lambda job: -job.device_seconds)
+    for job in greatest[:_LIMITS_MAX]:
+        named = (Field(name, value=value) for name, value in address_of(job.job, job.user).items())
+        title = f"Limit {shortened(job.job)}"
+        yield Form("limit", title, (*named, Field("limit", f"{shortened(job.job)} to", choices=PARTS)))
 
 
 def link_of(job: str, user: str, visitor: Visitor, look: Look) -> Text:

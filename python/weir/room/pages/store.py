@@ -1,14 +1,14 @@
 """The page *Store*: servers, targets over time, and the day on which each target will be full."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from weir.amounts import Quantity, rate_text, share, size, size_text
 from weir.history.capacity import Trend, trends
 from weir.history.levels import DAY, MINUTE
 from weir.room.looks import Look
-from weir.room.pages import findings
-from weir.room.panels import Mark, Page, Panel, Text, table_of
+from weir.room.pages import findings, quotas
+from weir.room.panels import Field, Form, Mark, Page, Panel, Text, table_of
 from weir.room.sources import Present, Sources
 from weir.room.visitors import Visitor
 from weir.store.answers import Status, Target
@@ -28,6 +28,8 @@ def page(sources: Sources, look: Look, visitor: Visitor) -> Page:
         words = _WORDS[measure]
         panels.append(Panel(measure, title, words, figure="targets", query={"measure": measure}, none=_NO_HISTORY))
     panels.append(_capacity(sources, look))
+    if present is not None:
+        panels.append(quotas.panel_of(sources, visitor))
     return Page(
         "Store",
         tuple(panels),
@@ -91,7 +93,21 @@ def _live_panels(present: Present) -> Iterator[Panel]:
         for name, each in loads.items()
         if name.endswith(METADATA)
     ]
-    yield Panel("devices", "Targets and metadata services", table=table_of(header, rows), none="there are none")
+    forms = tuple(_target_forms(targets))
+    title = "Targets and metadata services"
+    yield Panel("devices", title, table=table_of(header, rows), none="there are none", forms=forms)
+
+
+def _target_forms(targets: Sequence[Target]) -> Iterator[Form]:
+    is_open = [target.target for target in targets if target.state == "open"]
+    leaving = [target.target for target in targets if target.state != "open"]
+    for change, title, names in (("drain", "Drain it", is_open), ("open", "Open it again", leaving)):
+        if names:
+            yield Form(change, title, (Field("target", "Target", choices=tuple(names)),))
+    if targets:
+        rates = (Field("read", "read", example="200MB/s"), Field("write", "write", example="200MB/s"))
+        names = [target.target for target in targets]
+        yield Form("speed", "Emulate a speed", (Field("target", "Target", choices=tuple(names)), *rates))
 
 
 def _server_row(state: Status) -> tuple[Text, ...]:

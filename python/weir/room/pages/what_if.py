@@ -7,7 +7,7 @@ from weir.history.counterfactual import Had, JobReplay, replay
 from weir.room.errors import RoomError
 from weir.room.looks import Look
 from weir.room.pages.jobs import link_of
-from weir.room.panels import Mark, Page, Panel, Text, table_of
+from weir.room.panels import Field, Form, Mark, Page, Panel, Text, table_of
 from weir.room.sources import Sources
 from weir.room.visitors import Visitor
 from weir.store import values
@@ -48,7 +48,9 @@ def page(sources: Sources, look: Look, visitor: Visitor, policy: str, configurat
     if result.gaps:
         notes.append(Mark(f"{len(result.gaps)} gaps in that time are not known", "odd"))
     rows = [_row(job, result.seconds, visitor, look) for job in result.jobs]
-    return Page("What if", (Panel("replay", "Replay", words, table_of(_HEADER, rows)),), (), tuple(notes))
+    form = Form("policy", f"Change the store to {policy}", (Field("policy", value=policy),))
+    panel = Panel("replay", "Replay", words, table_of(_HEADER, rows), forms=(form,))
+    return Page("What if", (panel,), (), tuple(notes))
 
 
 def _row(job: JobReplay, stretch_seconds: float, visitor: Visitor, look: Look) -> tuple[Text, ...]:
