@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import os
+import pwd
 import re
 import socket
 import subprocess
@@ -55,8 +57,6 @@ def chromium() -> "Iterator[Browser]":
 def busy(home: weir.store.Store) -> Iterator[Room]:
     """A room over a store on which a victim, a hog and a job with a hostile name were and are at work."""
     with room_of(home) as room, victim_at_work(home), hog_at_work(home):
-        # No history is kept of the window in which a server starts.
-        wait_until("the room records", lambda: known_windows(home) > 0)
         with home.job(job=HOSTILE, user="eve") as environment:
             subprocess.run([sys.executable, "-c", _WRITER], env=environment, check=True)
         written = now_milliseconds()
@@ -331,6 +331,10 @@ def test_a_policy_is_changed_after_a_look_and_a_confirmation(
         assert policy_of(home) == "job-fair"
     answer(home, "policy", "set", "fifo")
     assert "policy fifo -> job-fair" in (home.home.parent / "room.err").read_text()
+    entries = document(home, "audit", "--kind", "policy")["entries"]
+    visitor = pwd.getpwuid(os.geteuid()).pw_name
+    changes = [each["after"] for each in entries if each["claimed_request_of"] == visitor]
+    assert "job-fair" in [json.loads(after)["policy"] for after in changes]
 
 
 def test_a_change_without_its_confirmation_is_refused(home: weir.store.Store, busy: Room) -> None:

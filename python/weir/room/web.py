@@ -24,6 +24,7 @@ from weir.room.pages import interference, job, jobs, placement, plans, store, wa
 from weir.room.panels import Page
 from weir.room.sources import Sources
 from weir.room.visitors import Role, Visitor
+from weir.store.claims import acting_for
 from weir.store.configuration import read_toml
 from weir.ways import check_closed
 
@@ -213,7 +214,8 @@ class Room:
         self._check_right(request, Role.OPERATOR)
         given = await request.post()
         proposal = self._offers.take(self._owner(request), str(given.get("offer", "")))
-        page = await self._made(proposal.carry_out)
+        with acting_for(visitor.user):
+            page = await self._made(proposal.carry_out)
         _LOG.warning("%s, %s: %s", visitor.user, visitor.role.name.lower(), proposal.words)
         return self._html("confirm.html", page=page, offer="", look=look_at({}), visitor=visitor)
 

@@ -7,6 +7,9 @@ import os
 import shlex
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 REQUEST_OF = "WEIR_REQUEST_OF"
@@ -15,6 +18,8 @@ _LENGTH_MAX = 256
 """Longest claim, as servers keep it."""
 _acting: dict[str, str] = {}
 """Claims of a service, in place of those that its command line makes."""
+_request_of: ContextVar[str] = ContextVar("request_of", default="")
+"""User on whose request the present block changes something; empty for none."""
 
 
 def act_for(command: str, request_of: str) -> None:
@@ -25,6 +30,20 @@ def act_for(command: str, request_of: str) -> None:
         request_of: Name of the user.
     """
     _acting.update({"Weir-Command": command, "Weir-Request-Of": request_of})
+
+
+@contextmanager
+def acting_for(user: str) -> Iterator[None]:
+    """Have all that the block changes claim to be on a user's request.
+
+    Args:
+        user: Name of the user.
+    """
+    before = _request_of.set(user)
+    try:
+        yield
+    finally:
+        _request_of.reset(before)
 
 
 def claims() -> dict[str, str]:
@@ -39,6 +58,7 @@ def claims() -> dict[str, str]:
         # sudo names the user who called it.
         "Weir-Request-Of": os.environ.get(REQUEST_OF) or os.environ.get("SUDO_USER", ""),
         **_acting,
+        **({"Weir-Request-Of": user} if (user := _request_of.get()) else {}),
     }
     return {name: printable for name, text in said.items() if (printable := _printable(text))}
 
