@@ -1,6 +1,8 @@
 """`weir room` in a browser, over real stores: its pages, its doors, and hostile names of jobs."""
 
 import json
+import os
+import pwd
 import socket
 import subprocess
 import sys
@@ -48,8 +50,6 @@ def chromium() -> "Iterator[Browser]":
 def busy(home: weir.store.Store) -> Iterator[Room]:
     """A room over a store on which a victim, a hog and a job with a hostile name were and are at work."""
     with room_of(home) as room, victim_at_work(home), hog_at_work(home):
-        # No history is kept of the window in which a server starts.
-        wait_until("the room records", lambda: known_windows(home) > 0)
         with home.job(job=HOSTILE, user="eve") as environment:
             subprocess.run([sys.executable, "-c", _WRITER], env=environment, check=True)
         written = now_milliseconds()
@@ -287,6 +287,10 @@ def test_a_policy_is_changed_after_a_look_and_a_confirmation(
         assert policy_of(home) == "job-fair"
     answer(home, "policy", "set", "fifo")
     assert "policy fifo -> job-fair" in (home.home.parent / "room.err").read_text()
+    entries = document(home, "audit", "--kind", "policy")["entries"]
+    visitor = pwd.getpwuid(os.geteuid()).pw_name
+    changes = [each["after"] for each in entries if each["claimed_request_of"] == visitor]
+    assert "job-fair" in [json.loads(after)["policy"] for after in changes]
 
 
 def test_a_change_without_its_confirmation_is_refused(home: weir.store.Store, busy: Room) -> None:

@@ -6,6 +6,7 @@ import math
 import os
 import pwd
 import random
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import histories
 import pytest
-from weir.health.codes import Finding
+from weir.health.codes import Finding, found
 from weir.history.database import Database
 from weir.history.reading import History
 from weir.planner.protocol import State, Summary
@@ -189,6 +190,18 @@ def test_findings_come_first_with_what_mends_them(sources: Sources) -> None:
     assert first.table is not None
     assert first.table.rows[0][1:3] == ("target 0.1", "it is full [target-full]")
     assert first.table.rows[0][-1] == "weir target add 0"
+
+
+def test_a_viewer_sees_the_kind_of_findings_about_others(sources: Sources) -> None:
+    near = found("quota-near", "user ada", "it has 9 of 10 inodes", kind="user", owner=7, what="inodes", more=20)
+    blocked = found("job-blocked", "job hog of bob", "it is connected", start="weir up")
+    told = found("target-full", "target 0.1", "it is full")
+    judged = Sources(nothing_up, sources.folder, lambda: [near, blocked, told])
+    assert "user ada" in texts(store.page(judged, look_at({}), ADMINISTRATOR))
+    shown = store.page(judged, look_at({}), STRANGER).panels[0].table
+    assert shown is not None
+    assert [row[1] for row in shown.rows] == ["-", "-", "target 0.1"]
+    assert not [each for each in texts(store.page(judged, look_at({}), STRANGER)) if re.search(r"ada|hog|bob", each)]
 
 
 def test_moments_move_by_stretches_and_never_ahead() -> None:

@@ -5,25 +5,32 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from weir.room.panels import Mark, Panel, Text, table_of
+from weir.room.visitors import Visitor
 
 if TYPE_CHECKING:
     from weir.health.codes import Finding
 
 _HEADER = ("level", "what", "cause", "since", "at risk", "what mends it")
+_OF_USERS = {"quota-reached", "quota-near", "job-blocked", "credential-ending", "deployment-failed", "guard-died"}
+"""Codes whose findings name users or their jobs."""
 _TONES = {"error": "bad", "warning": "odd", "notice": "good"}
 
 
-def panel_of(findings: "Sequence[Finding]") -> Panel:
-    """Show findings, the gravest first as they are given."""
-    rows: list[tuple[Text, ...]] = [
-        (
-            Mark(each.level, _TONES[each.level]),
-            each.object,
-            f"{each.cause} [{each.code}]",
-            "-" if each.since is None else datetime.fromtimestamp(each.since).strftime("%Y-%m-%d %H:%M:%S"),
-            each.risk,
-            each.mend,
-        )
-        for each in findings
-    ]
+def panel_of(findings: "Sequence[Finding]", visitor: Visitor) -> Panel:
+    """Show findings, the gravest first as they are given; of those about other users a visitor may see the kind."""
+    rows = [_row(each, is_named=visitor.sees_all or each.code not in _OF_USERS) for each in findings]
     return Panel("findings", "Findings", table=table_of(_HEADER, rows), none="nothing is wrong")
+
+
+def _row(finding: "Finding", *, is_named: bool) -> tuple[Text, ...]:
+    from weir.health.codes import CODES
+
+    cause = finding.cause if is_named else CODES[finding.code].meaning
+    return (
+        Mark(finding.level, _TONES[finding.level]),
+        finding.object if is_named else "-",
+        f"{cause} [{finding.code}]",
+        "-" if finding.since is None else datetime.fromtimestamp(finding.since).strftime("%Y-%m-%d %H:%M:%S"),
+        finding.risk,
+        finding.mend if is_named else "-",
+    )
