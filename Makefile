@@ -10,6 +10,7 @@
 #              rules out, and says which seed misses each (docs/development/world.md)
 # make suites  suites that others wrote, on the store and on tmpfs; make suite-NAME one of them (docs/development/suites.md)
 # make bench   every benchmark; make bench-NAME one of them (its last line is one JSON object)
+# make pictures  the pictures of the control room in README and the guides, from a real store and a browser
 # make clean   removes what was built
 
 SHELL := /bin/bash
@@ -17,7 +18,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
 .PHONY: setup test-setup packages demo-packages fuse-device demo check test test-slurm lint lint-format lint-clippy lint-ruff lint-mypy \
-	lint-benchmarks lint-stubs lint-imports test-rust test-python world world-mutants soak soak-calls suites suites-packages simulate-packages bench clean
+	lint-benchmarks lint-stubs lint-imports test-rust test-python world world-mutants soak soak-calls suites suites-packages simulate-packages bench pictures clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -242,6 +243,9 @@ simulate-packages:
 bench-%: setup
 	@mkdir -p benchmarks/out
 	$(BIN)/python benchmarks/$*.py $(ARGUMENTS)
+
+pictures: setup
+	$(BIN)/python packaging/pictures.py
 
 clean:
 	rm -rf target build $(VENV) python/*.egg-info benchmarks/out
