@@ -94,6 +94,14 @@ def test_decisions_are_kept_with_the_moment_at_which_they_were_seen(store: weir.
     assert first["at"] <= before <= second["at"]
 
 
+def test_findings_are_kept(store: weir.store.Store) -> None:
+    def found() -> list[str]:
+        return [each["subject"] for each in document(store, "jobs", "--since", "1h")["decisions"]]
+
+    with recording(store):
+        wait_until("a finding is kept", lambda: any(each.startswith("finding keeps-nothing of") for each in found()))
+
+
 def test_a_recorder_that_was_killed_goes_on_where_it_was_and_counts_nothing_twice(store: weir.store.Store) -> None:
     with victim_at_work(store), hog_at_work(store):
         for _ in range(3):

@@ -9,15 +9,19 @@ import random
 import re
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import histories
 import pytest
+from waits import wait_until
 from weir.health.codes import Finding, found
+from weir.health.recorded import Judged
 from weir.history.database import Database
 from weir.history.reading import History
+from weir.history.samples import Decisions, Sample
 from weir.planner.protocol import State, Summary
 from weir.room.changes.offers import OFFERS_MAX, Offers, Proposal, check_right
 from weir.room.doors import SESSIONS_MAX, Rights, Sessions
@@ -202,6 +206,41 @@ def test_a_viewer_sees_the_kind_of_findings_about_others(sources: Sources) -> No
     assert shown is not None
     assert [row[1] for row in shown.rows] == ["-", "-", "target 0.1"]
     assert not [each for each in texts(store.page(judged, look_at({}), STRANGER)) if re.search(r"ada|hog|bob", each)]
+
+
+def test_findings_of_the_past_are_those_between_their_begin_and_their_end(tmp_path: Path) -> None:
+    full = Finding("target-full", "error", "target 0.1", "it holds 9 GiB", None, "writes fail", "weir target add 0")
+    near = Finding("quota-near", "warning", "user ada", "it has 91 %", None, "its writes fail soon", "weir quota set")
+    before: Decisions = {}
+    database = Database(tmp_path, bytes_max=1 << 30)
+    for turn, told in enumerate(([full], [replace(full, cause="it holds 10 GiB"), near], [near], [])):
+        judged = Judged(lambda told=told: told)  # type: ignore[misc]
+        wait_until("the judgement is made", lambda judged=judged: judged() is not None)  # type: ignore[misc]
+        sample = Sample((histories.BEGIN + turn) * 1000, 1000)
+        sample.add_findings(judged() or {}, before)
+        database.add(sample)
+    database.close()
+    past = Sources(nothing_up, tmp_path, list)
+
+    def at(turn: int, visitor: Visitor) -> list[str]:
+        page = store.page(past, Look("then", "1m", (histories.BEGIN + turn) * 1000 + 500), visitor)
+        (table,) = [panel.table for panel in page.panels if panel.name == "findings"]
+        return [] if table is None else [str(row[2]) for row in table.rows]
+
+    assert at(0, ADMINISTRATOR) == ["it holds 9 GiB [target-full]"]
+    assert len(at(1, ADMINISTRATOR)) == 2
+    assert at(2, ADMINISTRATOR) == ["it has 91 % [quota-near]"]
+    assert at(3, ADMINISTRATOR) == []
+    assert "91 %" not in at(2, BOB)[0]
+
+
+def test_a_cause_is_kept_as_it_was_first_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weir.health.recorded.EVERY_SECONDS", 0.0)
+    percents = iter(range(90, 1 << 30))
+    near = Finding("quota-near", "warning", "user ada", "", None, "its writes fail soon", "weir quota set")
+    judged = Judged(lambda: [replace(near, cause=f"it has {next(percents)} %")])
+    wait_until("many judgements were made", lambda: judged() is not None and next(percents) > 100)
+    assert judged() == {"finding quota-near of user ada": "warning: it has 90 %"}
 
 
 def test_moments_move_by_stretches_and_never_ahead() -> None:

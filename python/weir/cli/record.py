@@ -44,12 +44,14 @@ def record(home: Home, history: Path | None, bytes_max: str, kept: str, seconds:
     """Keep the history of a store, until ^C.
 
     Each second it keeps what the servers know: the work of jobs at devices, waits and the jobs that caused them, shares
-    owed and received, states of targets, and decisions. Windows are kept for two hours, sums and maxima of 10 s for
+    owed and received, states of targets, decisions and findings of `weir health`. Windows are kept for two hours, sums and maxima of 10 s for
     two days, those of a minute for eight days, and those of 10 minutes for --keep. What no recorder saw stays a gap.
 
     It needs the site's key. `weir jobs --since` and `weir replay` read the history, also meanwhile.
     """
     from weir.cli.asking import administered
+    from weir.health import findings
+    from weir.health.recorded import Judged
     from weir.history.database import Database
     from weir.history.recorder import Recorder, run
 
@@ -63,6 +65,6 @@ def record(home: Home, history: Path | None, bytes_max: str, kept: str, seconds:
     database = Database(folder, bytes_max=values.size(bytes_max), kept=round(_kept(kept) * 1000))
     try:
         say(f"the history is kept in {folder}")
-        run(Recorder(find, database, warn), is_over)
+        run(Recorder(find, database, warn, judged=Judged(lambda: findings(home))), is_over)
     finally:
         database.close()

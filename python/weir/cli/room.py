@@ -140,7 +140,7 @@ def room(
 
     from weir.room.recording import Recording
 
-    recording = Recording(made.sources.find, made.sources.folder, _KEPT_DAYS * _DAY, warn)
+    recording = Recording(made.sources.find, made.sources.folder, _KEPT_DAYS * _DAY, warn, made.sources.judge)
     recording.start()
     try:
         asyncio.run(serving())

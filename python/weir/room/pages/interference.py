@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from weir.amounts import Quantity, seconds, share
+from weir.history.samples import FINDING
 from weir.room.looks import Look
 from weir.room.pages.jobs import link_of
 from weir.room.panels import Mark, Page, Panel, Text, table_of
@@ -61,6 +62,7 @@ def _decisions(sources: Sources, look: Look, visitor: Visitor) -> Panel:
             "hidden" if change.subject == "lease" and not visitor.sees_all else change.value or "none",
         )
         for change in reversed(found)
+        if not change.subject.startswith(FINDING)
     ]
     words = "Policies, leases of the guard, states of servers and targets, as they were first seen."
     header = ("at", "server", "what", "since then")

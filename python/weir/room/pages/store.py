@@ -23,7 +23,7 @@ def page(sources: Sources, look: Look, visitor: Visitor) -> Page:
     present = sources.present() if look.is_live else None
     panels = [] if present is None else [findings.panel_of(sources.findings(), visitor), *_live_panels(present)]
     if present is None:
-        panels.append(_past_targets(sources, look))
+        panels += [findings.past_panel_of(sources, look, visitor), _past_targets(sources, look)]
     for measure, title in (("load", "Load"), ("rate", "Rate"), ("fill", "Fill")):
         words = _WORDS[measure]
         panels.append(Panel(measure, title, words, figure="targets", query={"measure": measure}, none=_NO_HISTORY))
