@@ -38,6 +38,9 @@ from weir.store.errors import StoreError
 
 SECONDS, SEED = 60, 5
 UNTIL = (histories.BEGIN + SECONDS) * 1000
+SERVERS, TARGETS, JOBS = 300, 3_600, 1_000
+"""A store as large as a centre's."""
+PAGE_BYTES_MAX = 2_000_000
 LOOK = Look("then", "1m", UNTIL)
 ADMINISTRATOR = Visitor("root", Role.ADMINISTRATOR, sees_all=True)
 BOB = Visitor("bob", Role.VIEWER, sees_all=False)
@@ -131,6 +134,33 @@ def test_the_load_of_a_device_is_that_of_each_second(sources: Sources, monkeypat
         for device in each.devices
         if device.device == "0.0"
     }
+
+
+def test_a_thousand_jobs_on_3600_targets_have_bounded_pages(tmp_path: Path) -> None:
+    generator, database = random.Random(SEED), Database(tmp_path, bytes_max=1 << 30)
+    for number in range(histories.BEGIN, histories.BEGIN + 3):
+        sample = Sample((number + 1) * 1000, 1000)
+        for server in range(SERVERS):
+            named = histories.window(number, generator, 0)
+            (device, *_) = named.devices
+            devices = tuple(replace(device, device=f"{server}.{index}") for index in range(TARGETS // SERVERS))
+            jobs = (histories.line(f"job-{job}", generator) for job in range(server, JOBS, SERVERS))
+            lines = tuple(replace(line, device=f"{server}.{generator.randrange(len(devices))}") for line in jobs)
+            sample.add_windows(number, [replace(named, devices=devices, jobs=lines)], {})
+        database.add(sample)
+    database.close()
+    large = Sources(nothing_up, tmp_path, list)
+    look = Look("then", "1m", (histories.BEGIN + 3) * 1000)
+    for make in (store.page, jobs.page, waits.page, interference.page, placement.page):
+        page = make(large, look, ADMINISTRATOR)
+        assert all(len(panel.table.rows) <= ROWS_MAX for panel in page.panels if panel.table is not None)
+        assert len(Templates().render("panels.html", page=page, look=look, changes=())) < PAGE_BYTES_MAX
+    (past,) = [panel.table for panel in jobs.page(large, look, ADMINISTRATOR).panels if panel.name == "past"]
+    assert past is not None
+    assert len(past.rows) == JOBS, "and no job is left out"
+    for name in FIGURES:
+        if name != "job":
+            assert len(json.dumps(figure(name, large, look, ADMINISTRATOR, {}))) < PAGE_BYTES_MAX, name
 
 
 def test_arrows_lead_from_who_waited_to_who_was_served() -> None:
