@@ -18,5 +18,7 @@ def measure(_directory: Path) -> dict[str, float | None]:
         return {"health_seconds_cut_off_host": None}
     whole, cut_off = (float(each) for each in told.split())
     ratio = cut_off / SECONDS_MAX
-    announce("health, host cut off", f"{cut_off:.2f} s", f"all hosts there: {whole:.2f} s, asked: {SECONDS_MAX} s", ratio)
+    announce(
+        "health, host cut off", f"{cut_off:.2f} s", f"all hosts there: {whole:.2f} s, asked: {SECONDS_MAX} s", ratio
+    )
     return {"health_seconds_cut_off_host": cut_off}

@@ -47,14 +47,32 @@ class Room:
 @contextmanager
 def room_of(store: weir.store.Store, *options: str) -> Iterator[Room]:
     """Open a room of a store on a free port."""
-    command = [sys.executable, "-m", "weir.cli", "--home", str(store.home), "room", "--port", "0", *options]
+    with _opened(store, "--port", "0", *options) as room:
+        assert room.entrance.startswith("http://"), words_of(store)
+        yield room
+
+
+@contextmanager
+def room_at(store: weir.store.Store, place: Path, *options: str) -> Iterator[Room]:
+    """Open a room of a store at a Unix socket."""
+    with _opened(store, "--unix", str(place), *options) as room:
+        assert room.entrance == str(place), words_of(store)
+        yield room
+
+
+def words_of(store: weir.store.Store) -> str:
+    """What the rooms of a store said on standard error."""
+    return (store.home.parent / "room.err").read_text()
+
+
+@contextmanager
+def _opened(store: weir.store.Store, *options: str) -> Iterator[Room]:
+    command = [sys.executable, "-m", "weir.cli", "--home", str(store.home), "room", *options]
     said = store.home.parent / "room.err"
-    with said.open("w") as words, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=words, text=True) as process:
+    with said.open("a") as words, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=words, text=True) as process:
         try:
             assert process.stdout is not None
-            entrance = process.stdout.readline().strip()
-            assert entrance.startswith("http://"), said.read_text()
-            yield Room(entrance, process)
+            yield Room(process.stdout.readline().strip(), process)
         finally:
             process.terminate()
             try:

@@ -47,7 +47,7 @@ def test_a_host_that_is_cut_off_hides_nothing_of_the_others(network: Hosts) -> N
     await_nothing(network)
     network["node3"].cut()
     try:
-        found = {(each["code"], each["object"]): each for each in health(network)}
+        found = {(each["code"], each["object"]): each for each in health(network, "--within", "10")}
         deployed = network["desk"].weir("deploy", code=1)
     finally:
         network["node3"].join()

@@ -24,6 +24,8 @@ from weir.store.answers import LeasedJob
 from weir.store.home import Home
 
 PREFIX = ("run", "--prefix", "/weir", "--")
+PATIENT = ("--within", "600")
+"""A busy machine takes its time."""
 WRITES = """
 import itertools, pathlib
 for number in itertools.count():
@@ -66,13 +68,13 @@ def durable(store: Store, servers: int = 1) -> None:
 
 def test_a_store_with_nothing_wrong(store: Store) -> None:
     durable(store)
-    assert store.json("health") == []
-    assert store.weir("health").stdout == "nothing is wrong\n"
+    assert store.json("health", *PATIENT) == []
+    assert store.weir("health", *PATIENT).stdout == "nothing is wrong\n"
 
 
 def test_a_store_in_memory_is_a_notice(store: Store) -> None:
     store.up(mount=False, servers=1, targets=1, capacity="16MiB")
-    [finding] = store.json("health", code=0)
+    [finding] = store.json("health", *PATIENT, code=0)
     assert (finding["code"], finding["level"], finding["object"]) == ("keeps-nothing", "notice", "store")
 
 
@@ -83,7 +85,7 @@ def test_a_server_that_was_killed(store: Store) -> None:
     )
     before = time.time()
     kill(store.server_pids()[1])
-    [finding] = [each for each in store.json("health", code=1) if each["code"] == "server-down"]
+    [finding] = [each for each in store.json("health", *PATIENT, code=1) if each["code"] == "server-down"]
     assert finding["object"] == "server 1"
     assert "its process has ended" in finding["cause"]
     assert before - PATIENCE_SECONDS < finding["since"] <= time.time()
@@ -98,8 +100,8 @@ def test_a_server_that_was_killed(store: Store) -> None:
 def test_servers_that_hang_are_told_within_the_bound(store: Store) -> None:
     durable(store, servers=3)
     with stopped(list(store.server_pids().values())[1:]):
-        facts = gather(Home(store.home), 1.0)
-        answer = store.weir("health", "--within", "1", code=1)
+        facts = gather(Home(store.home), 10.0)
+        answer = store.weir("health", "--within", "10", code=1)
     silent = [each for each in judge(facts) if each.code == "server-silent"]
     assert [each.object for each in silent] == ["server 1", "server 2"]
     assert all("its process runs, and hangs" in each.cause for each in silent)
@@ -114,7 +116,9 @@ def test_a_stranger_at_the_port_of_a_server(store: Store) -> None:
     kill(store.server_pids()[0])
     host, _, port = server.control.rpartition(":")
     with socket.create_server((host, int(port))) as listener:
-        with subprocess.Popen([*program(), "health", "--output", "json"], stdout=-1, env=store.variables()) as asking:
+        listener.settimeout(PATIENCE_SECONDS)
+        command = [*program(), "health", *PATIENT, "--output", "json"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=store.variables()) as asking:
             connection, _ = listener.accept()
             with connection:
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}" + bytes(200))
@@ -122,7 +126,7 @@ def test_a_stranger_at_the_port_of_a_server(store: Store) -> None:
         assert asking.returncode == 1
     [finding] = said
     assert (finding["code"], finding["mend"]) == ("server-unproven", f"ss -ltnp 'sport = :{port}'")
-    [finding] = store.json("health", code=1)
+    [finding] = store.json("health", *PATIENT, code=1)
     assert finding["code"] == "server-down"
     assert "its process has ended" in finding["cause"]
 
@@ -283,8 +287,8 @@ def test_a_job_that_waits_for_a_server_that_hangs(store: Store) -> None:
     command = [*program(), "run", "--job", "writer", *PREFIX[1:], "python3", "-c", WRITES]
     patient = store.variables(WEIR_TIMEOUT_SECONDS=str(PATIENCE_SECONDS))
     with subprocess.Popen(command, env=patient, start_new_session=True) as job:
-        wait_until("the job writes", lambda: any(each["bytes_written"] for each in store.json("jobs")))
         try:
+            wait_until("the job writes", lambda: any(each["bytes_written"] for each in store.json("jobs")))
             with stopped([store.server_pids()[1]]):
                 wait_until("the job is found", lambda: bool(blocked(store)))
                 shown = store.weir("jobs", code=1)

@@ -15,8 +15,23 @@ from urllib.parse import urlencode
 import pytest
 import weir.store
 from hogged import configuration, hog_at_work, victim_at_work
-from recorded import answer, command, document, known_windows, now_milliseconds
-from rooms import FORM, PAGES, Room, asked, browser, faults, go, offered, room_of, session_of, visit
+from recorded import answer, document, known_windows, now_milliseconds
+from rooms import (
+    FORM,
+    PAGES,
+    Room,
+    asked,
+    asked_at,
+    browser,
+    faults,
+    go,
+    offered,
+    room_at,
+    room_of,
+    session_of,
+    visit,
+    words_of,
+)
 from waits import PATIENCE_SECONDS, wait_until
 from weir.room.pages.jobs import address_of
 
@@ -230,17 +245,10 @@ def test_an_empty_store_has_whole_pages(chromium: "Browser", tmp_path: Path) -> 
 
 def test_the_kernel_names_callers_of_a_unix_socket(home: weir.store.Store, tmp_path: Path) -> None:
     path = tmp_path / "room.sock"
-    with subprocess.Popen(command(home, "room", "--unix", str(path)), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline().strip() == str(path)
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(PATIENCE_SECONDS)
-            connection.connect(str(path))
-            connection.sendall(b"GET /store HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            found = b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
-        assert found.startswith("HTTP/1.1 200")
-        assert "administrator" in found
-        process.terminate()
+    with room_at(home, path):
+        found = asked_at(path, "/store")
+    assert found.status == 200
+    assert "administrator" in found.body
     assert not path.exists()
 
 
@@ -286,7 +294,7 @@ def test_a_policy_is_changed_after_a_look_and_a_confirmation(
         page.wait_for_selector("h1:has-text('The policy is changed')")
         assert policy_of(home) == "job-fair"
     answer(home, "policy", "set", "fifo")
-    assert "policy fifo -> job-fair" in (home.home.parent / "room.err").read_text()
+    assert "policy fifo -> job-fair" in words_of(home)
     entries = document(home, "audit", "--kind", "policy")["entries"]
     visitor = pwd.getpwuid(os.geteuid()).pw_name
     changes = [each["after"] for each in entries if each["claimed_request_of"] == visitor]
@@ -313,9 +321,7 @@ def test_a_change_without_its_confirmation_is_refused(home: weir.store.Store, bu
 
 def test_a_confirmation_holds_once_and_for_what_was_shown(home: weir.store.Store, busy: Room) -> None:
     cookie = session_of(busy)
-    stale, offer = (
-        offered(busy, cookie, "policy", policy=policy) for policy in ("user-fair", "size-fair")
-    )
+    stale, offer = (offered(busy, cookie, "policy", policy=policy) for policy in ("user-fair", "size-fair"))
     assert asked(busy, "/act", "POST", f"offer={offer}", Cookie=cookie, **FORM).status == 200
     assert policy_of(home) == "size-fair"
     answer(home, "policy", "set", "fifo")

@@ -16,9 +16,9 @@ from typing import Any
 
 import histories
 import pytest
-from waits import wait_until
+from waits import PATIENCE_SECONDS, wait_until
 from weir.health.codes import Finding, found
-from weir.health.recorded import Judged
+from weir.health.recorded import Judgements
 from weir.history.database import Database
 from weir.history.reading import History
 from weir.history.samples import Decisions, Sample
@@ -244,10 +244,10 @@ def test_findings_of_the_past_are_those_between_their_begin_and_their_end(tmp_pa
     before: Decisions = {}
     database = Database(tmp_path, bytes_max=1 << 30)
     for turn, told in enumerate(([full], [replace(full, cause="it holds 10 GiB"), near], [near], [])):
-        judged = Judged(lambda told=told: told)  # type: ignore[misc]
-        wait_until("the judgement is made", lambda judged=judged: judged() is not None)  # type: ignore[misc]
+        judgements = Judgements(lambda told=told: told)  # type: ignore[misc]
+        assert judgements.last(PATIENCE_SECONDS) == told
         sample = Sample((histories.BEGIN + turn) * 1000, 1000)
-        sample.add_findings(judged() or {}, before)
+        sample.add_findings(judgements.values() or {}, before)
         database.add(sample)
     database.close()
     past = Sources(nothing_up, tmp_path, list)
@@ -268,9 +268,9 @@ def test_a_cause_is_kept_as_it_was_first_found(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("weir.health.recorded.EVERY_SECONDS", 0.0)
     percents = iter(range(90, 1 << 30))
     near = Finding("quota-near", "warning", "user ada", "", None, "its writes fail soon", "weir quota set")
-    judged = Judged(lambda: [replace(near, cause=f"it has {next(percents)} %")])
-    wait_until("many judgements were made", lambda: judged() is not None and next(percents) > 100)
-    assert judged() == {"finding quota-near of user ada": "warning: it has 90 %"}
+    judgements = Judgements(lambda: [replace(near, cause=f"it has {next(percents)} %")])
+    wait_until("many judgements were made", lambda: judgements.values() is not None and next(percents) > 100)
+    assert judgements.values() == {"finding quota-near of user ada": "warning: it has 90 %"}
 
 
 def test_moments_move_by_stretches_and_never_ahead() -> None:

@@ -71,9 +71,10 @@ def _targets(home: Home, store: str) -> str:
 
 def _findings(home: Home, store: str) -> str:
     from weir.health import findings
+    from weir.health.gathering import PATIENT_SECONDS
     from weir.monitoring.findings import findings_text
 
-    return findings_text(findings(home), store)
+    return findings_text(findings(home, seconds=PATIENT_SECONDS), store)
 
 
 _MADE: dict[str, Callable[[Home, str], str]] = {_TARGETS: _targets, _FINDINGS: _findings}

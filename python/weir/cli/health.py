@@ -9,6 +9,7 @@ from weir.cli.errors import FAILED
 from weir.cli.findings import since_words
 from weir.cli.output import bold, output_option, print_table, show
 from weir.cli.parameters import Number
+from weir.plain_text import plain
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -60,4 +61,4 @@ def _print(findings: "Sequence[Finding]") -> None:
     print_table(_HEADER, rows)
     told = dict.fromkeys((each.code, each.risk, each.mend) for each in findings)
     for code, risk, mend in told:
-        print(f"\n{code}: {risk}\n  {bold(mend)}")
+        print(f"\n{code}: {risk}\n  {bold(plain(mend))}")

@@ -51,7 +51,8 @@ def record(home: Home, history: Path | None, bytes_max: str, kept: str, seconds:
     """
     from weir.cli.asking import administered
     from weir.health import findings
-    from weir.health.recorded import Judged
+    from weir.health.gathering import PATIENT_SECONDS
+    from weir.health.recorded import Judgements
     from weir.history.database import Database
     from weir.history.recorder import Recorder, run
 
@@ -63,8 +64,9 @@ def record(home: Home, history: Path | None, bytes_max: str, kept: str, seconds:
     is_over = end_of_signals(seconds)
     folder = folder_of(home, history)
     database = Database(folder, bytes_max=values.size(bytes_max), kept=round(_kept(kept) * 1000))
+    judgements = Judgements(lambda: findings(home, seconds=PATIENT_SECONDS))
     try:
         say(f"the history is kept in {folder}")
-        run(Recorder(find, database, warn, judged=Judged(lambda: findings(home))), is_over)
+        run(Recorder(find, database, warn, judged=judgements.values), is_over)
     finally:
         database.close()

@@ -140,7 +140,7 @@ def room(
 
     from weir.room.recording import Recording
 
-    recording = Recording(made.sources.find, made.sources.folder, _KEPT_DAYS * _DAY, warn, made.sources.judge)
+    recording = Recording(made.sources.find, made.sources.folder, _KEPT_DAYS * _DAY, warn, made.sources.judgements)
     recording.start()
     try:
         asyncio.run(serving())
@@ -165,6 +165,7 @@ def _made(
     """The room of the store in a home, for its owner alone to open."""
     from weir.cli.asking import administered
     from weir.health import findings
+    from weir.health.gathering import PATIENT_SECONDS
     from weir.room.doors import Rights
     from weir.room.sources import Sources
     from weir.room.visitors import Role
@@ -177,7 +178,7 @@ def _made(
     home.check_owner()
     roles = {Role.OPERATOR: groups["operators"], Role.ADMINISTRATOR: groups["administrators"]}
     return Room(
-        sources=Sources(find, folder_of(home, history), lambda: findings(home)),
+        sources=Sources(find, folder_of(home, history), lambda: findings(home, seconds=PATIENT_SECONDS)),
         home=home,
         hosts={"localhost", *(name.lower() for name in hosts)},
         rights=Rights({role: group for role, group in roles.items() if group}, proxy[1], proxy[0], all_names),

@@ -72,7 +72,10 @@ def _fetch(described: Record, token: str, files: Mapping[str, Path]) -> dict[str
             return firsts
         requests = _requests(described, token, wanted, False)
         for host, part in asking.ask_all(described.reach(), operations.BACKUP, requests).items():
-            data = base64.b64decode(part.data, validate=True)
+            try:
+                data = base64.b64decode(part.data, validate=True)
+            except ValueError as error:
+                raise StoreError(f"{host} gives a damaged part of its backup: {error}", hint="take it again") from error
             if not data:
                 raise StoreError(f"{host} gives nothing more of its backup", hint="take it again")
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -367,8 +367,8 @@ class State:
     running: tuple[int, ...]
     """Numbers of its servers that run."""
     mounts: tuple[MountState, ...]
-    units: tuple[int, ...]
-    """Numbers of its servers that units of systemd keep."""
+    units: tuple[int, ...] = ()
+    """Numbers of its servers that units of systemd keep; none of a host whose program told of none."""
 
 
 PROBE = Operation("probe", ProbeRequest, Probed, 180.0)

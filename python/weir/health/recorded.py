@@ -1,4 +1,4 @@
-"""Findings in a history: judged now and then beside a recorder, and kept with the decisions."""
+"""Judgements of a store now and then, beside a recorder or a room, and the findings that a history keeps of them."""
 
 import threading
 import time
@@ -17,8 +17,8 @@ FINDINGS_MAX = 256
 _OF = " of "
 
 
-class Judged:
-    """The last judgement. A thread makes each, as it asks all servers and hosts, and a recorder must not wait for it."""
+class Judgements:
+    """Judgements of a store, one after the other. A thread makes each, as it asks all servers and hosts."""
 
     def __init__(self, judge: Callable[[], Sequence[Finding]]) -> None:
         """Begin without a judgement.
@@ -27,37 +27,56 @@ class Judged:
             judge: Finds what is wrong with the store, the gravest first.
         """
         self._judge = judge
+        self._lock = threading.Lock()
         self._begun = float("-inf")
         self._thread: threading.Thread | None = None
-        self._last: Mapping[str, str] | None = None
+        self._last: Sequence[Finding] | None = None
+        self._values: dict[str, str] | None = None
 
-    def __call__(self) -> Mapping[str, str] | None:
+    def last(self, wait_seconds: float = 0.0) -> Sequence[Finding] | None:
         """Take the last judgement, and begin the next one when it is time.
 
+        Args:
+            wait_seconds: Longest wait for the first one.
+
         Returns:
-            Level and cause by subject, each as it was first found; None before the first judgement has ended.
+            The findings; None before the first judgement has ended, and where no store is up.
         """
-        is_ended = self._thread is None or not self._thread.is_alive()
-        if is_ended and time.monotonic() - self._begun >= EVERY_SECONDS:
-            self._begun = time.monotonic()
-            self._thread = threading.Thread(target=self._run, name="judgement", daemon=True)
-            self._thread.start()
+        with self._lock:
+            is_ended = self._thread is None or not self._thread.is_alive()
+            if is_ended and time.monotonic() - self._begun >= EVERY_SECONDS:
+                self._begun = time.monotonic()
+                self._thread = threading.Thread(target=self._run, name="judgement", daemon=True)
+                self._thread.start()
+            thread = self._thread
+        if self._last is None and thread is not None and wait_seconds:
+            thread.join(wait_seconds)
         return self._last
+
+    def values(self) -> Mapping[str, str] | None:
+        """Take the last judgement as a history keeps it.
+
+        Returns:
+            Level and cause by subject, each as it was first found; None as of `last`.
+        """
+        self.last()
+        return self._values
 
     def _run(self) -> None:
         try:
-            found = self._judge()[:FINDINGS_MAX]
-        except WeirError:
-            # The store is down: the recorder tells of it.
+            found = self._judge()
+        except (WeirError, OSError):
+            # The store is down: pages and the recorder tell of it.
+            self._last = self._values = None
             return
-        before = self._last or {}
-        now: dict[str, str] = {}
-        for each in found:
+        before = self._values or {}
+        values: dict[str, str] = {}
+        for each in found[:FINDINGS_MAX]:
             subject = f"{FINDING}{each.code}{_OF}{each.object}"
             was = before.get(subject, "")
             # A cause has figures that change.
-            now[subject] = was if was.startswith(f"{each.level}: ") else f"{each.level}: {each.cause}"
-        self._last = now
+            values[subject] = was if was.startswith(f"{each.level}: ") else f"{each.level}: {each.cause}"
+        self._last, self._values = found, values
 
 
 @dataclass(frozen=True, slots=True)

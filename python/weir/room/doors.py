@@ -10,12 +10,15 @@ import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from weir.room.visitors import Role, Visitor
 from weir.ways import user_name
 
 SESSIONS_MAX = 1_000
 """Most sessions at once; the one that was idle longest ends for a new one."""
+GROUPS_SECONDS = 10.0
+"""Time for which the groups of a user count as they were looked up."""
 IDLE_SECONDS = 12 * 3600.0
 """Time without a request after which a session ends."""
 TOKEN_BYTES = 32
@@ -63,7 +66,7 @@ class Rights:
     def _role(self, user: str) -> Role:
         if user in ("root", user_name(os.geteuid())):
             return Role.ADMINISTRATOR
-        groups = _groups_of(user)
+        groups = _groups_of(user, round(time.monotonic() / GROUPS_SECONDS))
         return max((role for role, group in self.groups.items() if group in groups), default=Role.VIEWER)
 
 
@@ -114,12 +117,14 @@ def _is_known(user: str) -> bool:
     return True
 
 
-def _groups_of(user: str) -> set[str]:
+@lru_cache(maxsize=256)
+def _groups_of(user: str, _turn: int) -> frozenset[str]:
+    """The groups of a user, which are looked up once in a turn: the site's directory may take its time."""
     try:
         numbers = os.getgrouplist(user, pwd.getpwnam(user).pw_gid)
     except (KeyError, OSError):
-        return set()
-    return {name for number in numbers if (name := _group_name(number))}
+        return frozenset()
+    return frozenset(name for number in numbers if (name := _group_name(number)))
 
 
 def _group_name(number: int) -> str:

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weir.errors import WeirError
-from weir.health.recorded import Judged
+from weir.health.recorded import Judgements
 from weir.history.database import Database
 from weir.history.errors import TakenHistoryError
 from weir.history.recorder import Recorder
 
 if TYPE_CHECKING:
-    from weir.health.codes import Finding
     from weir.store.control import Server
 
 BYTES_MAX = 2 << 30
@@ -31,7 +30,7 @@ class Recording:
         folder: Path,
         kept: int,
         warn: Callable[[str], None],
-        judge: "Callable[[], Sequence[Finding]]",
+        judgements: Judgements,
     ) -> None:
         """Prepare the thread.
 
@@ -40,13 +39,13 @@ class Recording:
             folder: Folder of the history.
             kept: Age up to which the history is kept, in milliseconds.
             warn: Takes a line about each loss.
-            judge: Finds what is wrong with the store.
+            judgements: Judgements of the store.
         """
         self._find = find
         self._folder = folder
         self._kept = kept
         self._warn = warn
-        self._judged = Judged(judge)
+        self._judgements = judgements
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._said = ""
@@ -77,7 +76,7 @@ class Recording:
         self._find()
         database = Database(self._folder, bytes_max=BYTES_MAX, kept=self._kept)
         try:
-            recorder = Recorder(self._find, database, self._warn, judged=self._judged)
+            recorder = Recorder(self._find, database, self._warn, judged=self._judgements.values)
             while not self._is_over.is_set():
                 recorder.turn()
                 self._is_over.wait(recorder.pause())

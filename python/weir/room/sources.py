@@ -4,12 +4,13 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from weir.errors import WeirError
 from weir.health.codes import Finding
+from weir.health.recorded import Judgements
 from weir.history.errors import NoHistoryError
 from weir.history.reading import History, JobPast
 from weir.room.looks import Look
@@ -28,8 +29,10 @@ _PAST_MILLISECONDS = 10_000
 """Time for which sums over a stretch that ends now are not made again."""
 ANSWERS_MAX = 16
 """Most answers of the history that are kept."""
-FINDINGS_SECONDS = 5.0
-"""Time between two judgements: one asks all servers, hosts and helpers."""
+ANSWER_SECONDS = 1.5
+"""Longest time for which a page waits for a server: one that is cut off keeps nobody from what the others know."""
+FIRST_JUDGEMENT_SECONDS = 3.0
+"""Longest time for which a page waits for the first judgement of the store."""
 QUOTAS_SECONDS = 5.0
 """Time between two questions for quotas, which list every owner."""
 _FIRST_SECONDS = 0.3
@@ -66,47 +69,53 @@ class Sources:
     find: Callable[[], Sequence[Server]]
     folder: Path
     judge: Callable[[], Sequence[Finding]]
+    judgements: Judgements = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _sample: Sample | None = None
     _present: Present | None = None
+    _asked_at: float = float("-inf")
+    """Moment at which the last answers of the servers were there, or their error."""
     _reading: threading.Lock = field(default_factory=threading.Lock)
     _answers: dict[Hashable, Any] = field(default_factory=dict)
     """Answers of the history by their keys, the oldest first."""
-    _judging: threading.Lock = field(default_factory=threading.Lock)
-    _findings: tuple[float, Sequence[Finding]] | None = None
-    """Moment and findings of the last judgement."""
     _counting: threading.Lock = field(default_factory=threading.Lock)
     _quotas: tuple[float, list[OwnerQuota]] | None = None
     """Moment and quotas of the last question."""
+
+    def __post_init__(self) -> None:
+        """Begin without a judgement."""
+        self.judgements = Judgements(self.judge)
 
     def present(self) -> Present:
         """Ask the servers, unless somebody asked within the last second."""
         with self._lock:
             now = time.monotonic()
-            last = self._sample
-            if last is not None and self._present is not None and now - last.time_seconds < INTERVAL_SECONDS:
+            if self._present is not None and now - self._asked_at < INTERVAL_SECONDS:
                 return self._present
+            last = self._sample
             try:
                 self._present = self._asked(last if last and now - last.time_seconds < _STALE_SECONDS else None)
             except WeirError as error:
                 self._sample = None
                 self._present = Present(None, (), f"{error.message}; {error.hint}" if error.hint else error.message)
+            self._asked_at = time.monotonic()
             return self._present
 
+    def prompt(self) -> list[Server]:
+        """The servers, none of which a page waits for longer than `ANSWER_SECONDS`.
+
+        Raises:
+            StoreError: No store is up.
+        """
+        return [replace(server, timeout_seconds=ANSWER_SECONDS) for server in self.find()]
+
     def findings(self) -> Sequence[Finding]:
-        """Find what is wrong with the store, unless somebody asked within the last seconds.
+        """Find what was wrong with the store at the last judgement; the first one is waited for a while.
 
         Returns:
             The findings, the gravest first; none where no store is up.
         """
-        with self._judging:
-            now = time.monotonic()
-            if self._findings is None or now - self._findings[0] > FINDINGS_SECONDS:
-                try:
-                    self._findings = (now, self.judge())
-                except WeirError:
-                    self._findings = (now, ())
-            return self._findings[1]
+        return self.judgements.last(FIRST_JUDGEMENT_SECONDS) or ()
 
     def quotas(self) -> list[OwnerQuota]:
         """Ask for the use and the limits of users and groups, of the servers that answer, unless somebody did just now.
@@ -117,14 +126,14 @@ class Sources:
         with self._counting:
             now = time.monotonic()
             if self._quotas is None or now - self._quotas[0] > QUOTAS_SECONDS:
-                answers = ask_all(self.find(), Server.quotas)
+                answers = ask_all(self.prompt(), Server.quotas)
                 self._quotas = (now, merge(each for each in answers if not isinstance(each, StoreError)))
             return self._quotas[1]
 
     def predictions(self) -> Predictions | None:
         """The slowdowns that somebody predicts now; None where nobody does, or no server answers."""
         try:
-            answers = ask_all(self.find(), Server.interference)
+            answers = ask_all(self.prompt(), Server.interference)
         except WeirError:
             return None
         told = [each for each in answers if isinstance(each, Predictions) and each.window]
@@ -173,7 +182,7 @@ class Sources:
             found.close()
 
     def _asked(self, before: Sample | None) -> Present:
-        servers = self.find()
+        servers = self.prompt()
         if before is None:
             before = sample_of(servers)
             time.sleep(_FIRST_SECONDS)

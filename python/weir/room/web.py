@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from aiohttp import web
 
 from weir.errors import WeirError
+from weir.plain_text import plain
 from weir.room import assets
 from weir.room.changes.kinds import CHANGES
 from weir.room.changes.offers import Offers, Place, check_right
@@ -33,6 +34,7 @@ from weir.ways import check_closed
 
 _LOG = logging.getLogger("weir.room")
 COOKIE = "weir_room"
+"""Begin of the name of the session's cookie; browsers send cookies to all ports of a host, so the port ends it."""
 _STATIC = Path(__file__).resolve().parent / "static"
 _BODY_BYTES_MAX = 64 << 10
 _AT_ONCE = 8
@@ -82,6 +84,7 @@ class Room:
         hosts: Names by which browsers may call the room.
         rights: Who may do what over the Unix socket.
         sessions: Sessions over TCP.
+        cookie: Name of their cookie.
     """
 
     sources: Sources
@@ -89,6 +92,7 @@ class Room:
     hosts: set[str]
     rights: Rights
     sessions: Sessions = field(default_factory=Sessions)
+    cookie: str = COOKIE
     _offers: Offers = field(default_factory=Offers)
     _refusals: Refusals = field(init=False)
     _templates: Templates = field(default_factory=Templates)
@@ -168,21 +172,23 @@ class Room:
             change = request.path.removeprefix(_CHANGES).lstrip("/")
             visitor = request["visitor"]
             known = change if change in CHANGES else "change"
-            await asyncio.to_thread(self._refusals.note, visitor, known, message if visitor else "no session")
+            # The names by which a room is called are the caller's choice.
+            reason = "no session" if visitor is None else "another name" if status == 421 else message
+            await asyncio.to_thread(self._refusals.note, visitor, known, reason)
         return self._error(status, message, hint)
 
     def _visitor(self, request: web.Request) -> Visitor | None:
         peer = request.transport.get_extra_info("socket") if request.transport else None
         if peer is not None and peer.family == socket.AF_UNIX:
             return self.rights.visitor_of_socket(peer, request.headers)
-        return self.sessions.visitor_of(request.cookies.get(COOKIE, ""))
+        return self.sessions.visitor_of(request.cookies.get(self.cookie, ""))
 
     def _entered(self, token: str, path: str) -> web.Response:
         session = self.sessions.begin(token)
         if session is None:
             return self._html("login.html", status=403, problem="this is not the token of the room that runs now")
         response = _moved(path)
-        response.set_cookie(COOKIE, session, httponly=True, samesite="Strict", path="/")
+        response.set_cookie(self.cookie, session, httponly=True, samesite="Strict", path="/")
         return response
 
     async def _first(self, request: web.Request) -> web.Response:
@@ -218,6 +224,8 @@ class Room:
         policy = request.query.get("policy", "").strip()
         configuration = self.home.configuration
         document = dict(read_toml(configuration)) if configuration.exists() else {}
+        if policy and self._replays.locked():
+            raise RoomError("the room replays a stretch of time for somebody else", hint="ask again in a moment")
         async with self._replays:
             made = await self._made(what_if.page, self.sources, look, request["visitor"], policy, document)
         return self._shown(request, look, made, policies=what_if.POLICIES, policy=policy)
@@ -239,7 +247,7 @@ class Room:
         proposal = self._offers.take(self._owner(request), str(given.get("offer", "")))
         with acting_for(f"weir room: {proposal.words}", visitor.user):
             page = await self._made(proposal.carry_out)
-        _LOG.warning("%s, %s: %s", visitor.user, visitor.role.name.lower(), proposal.words)
+        _LOG.warning("%s, %s: %s", visitor.user, visitor.role.name.lower(), plain(proposal.words))
         return self._asked(request, page, "")
 
     def _asked(self, request: web.Request, page: Page, offer: str) -> web.Response:
@@ -250,7 +258,7 @@ class Room:
     def _owner(self, request: web.Request) -> str:
         """The session over TCP, and the user over the Unix socket; either ends with a role that is lost."""
         visitor = request["visitor"]
-        return f"{visitor.user} {visitor.role.name} {request.cookies.get(COOKIE, '')}"
+        return f"{visitor.user} {visitor.role.name} {request.cookies.get(self.cookie, '')}"
 
     async def _figure(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
@@ -317,6 +325,7 @@ async def serve(room: Room, *, host: str, port: int, unix: Path | None, ready: C
             ready(str(unix))
         else:
             taken = await _listen_tcp(runner, host, port)
+            room.cookie = f"{COOKIE}_{taken}"
             room.hosts |= {f"{name}:{taken}" for name in ("127.0.0.1", "localhost", "[::1]", host)}
             shown = f"[{host}]" if ":" in host else host
             ready(f"http://{shown}:{taken}/?token={room.sessions.token}")

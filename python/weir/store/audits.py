@@ -68,3 +68,5 @@ class ToldEntry:
     """Value before."""
     after: str | None = None
     """Value after."""
+    refused: str | None = None
+    """Reason for which the change was refused; absent where it was made."""

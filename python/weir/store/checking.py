@@ -175,6 +175,7 @@ def check_running(
             keys = {suspect.key for suspect in suspects}
             suspects = [suspect for suspect in compare(look, before) if suspect.key in keys]
         findings += suspects
+    told("objects", parts, parts)
     named = _with_paths(findings, {server.number: server for server in answering})
     return Checked(tuple(named), files, objects, tuple(sorted(lost)))
 

@@ -70,10 +70,10 @@ def claims() -> dict[str, str]:
 
 def _command() -> str:
     """The command line: of programs that are not `weir` the name alone, as their arguments may be secrets."""
-    program = Path(sys.argv[0] if sys.argv else "").name
-    if program in ("__main__.py", "weir"):
+    program = Path(sys.argv[0] if sys.argv else "")
+    if program.name == "weir" or program.parts[-3:] == ("weir", "cli", "__main__.py"):
         return shlex.join(["weir", *sys.argv[1:]])
-    return program or "python"
+    return program.name or "python"
 
 
 def _printable(text: str) -> str:

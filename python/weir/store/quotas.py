@@ -88,22 +88,19 @@ def merge(answers: Iterable[Iterable[Quota]]) -> list[OwnerQuota]:
 
 
 def limits_of(servers: Sequence[Server], kind: str, number: int | None) -> QuotaLimits:
-    """Find the limits that were set for an owner itself.
+    """Find the limits that hold for an owner: its own, or those of every owner of its kind.
 
     Args:
         kind: `user` or `group`.
         number: Number of the owner; None is every owner of the kind without limits of its own.
 
     Returns:
-        The limits, as the first server that answers knows them; none where the owner has none of its own.
+        The limits, as the first server that answers knows them.
     """
-    for answer in ask_all(servers, Server.quotas):
-        if not isinstance(answer, StoreError):
-            for line in answer:
-                if (line.kind, line.id, line.is_set) == (kind, number, True):
-                    return QuotaLimits(line.bytes_max, line.inodes_max)
-            break
-    return QuotaLimits(None, None)
+    answer = next((each for each in ask_all(servers, Server.quotas) if not isinstance(each, StoreError)), ())
+    lines = {line.id: line for line in answer if line.kind == kind}
+    line = lines.get(number) or lines.get(None)
+    return QuotaLimits(None, None) if line is None else QuotaLimits(line.bytes_max, line.inodes_max)
 
 
 def set_limits(

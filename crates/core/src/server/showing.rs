@@ -37,7 +37,9 @@ impl Server {
         if let Some(jobs) = self.showing.copy(self.accounts.jobs(), &accounted, &self.clock) {
             let (refusals, malformed) = self.links.refused();
             let users = self.accounts.jobs().users();
+            let began = self.clock.within_step();
             let Quotas { lines: quota_lines, table: limits } = self.limited();
+            self.showing.lengthen_pause(self.clock.within_step().saturating_since(began), &self.clock);
             let (status, served) = (self.status(), self.served());
             let snapshot = Snapshot { status, jobs, users, served, quota_lines, limits, refusals, malformed };
             self.showing.show_table(snapshot);

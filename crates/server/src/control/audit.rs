@@ -1,14 +1,16 @@
 //! The audit in the control API. Every `PUT` passes through [`change`]: a resource that takes one is audited without a
 //! line of its own.
 
-use super::{busy, expired, failure, json, quotas, Answer, Desk, Handler, SERVER_PATH, TARGET_PATH};
+use super::{busy, expired, failure, json, quotas, Answer, Desk, Handler, ANSWER_WAIT, SERVER_PATH, TARGET_PATH};
 use crate::control::door::Bearer;
 use crate::control::http::Request;
 use crate::control::{interference, lease, route};
 use crate::machine_time::wall_moment;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
 use weir_core::audit::{Asked, Audit, Entry, Outcome};
 use weir_core::notices::warning;
 
@@ -18,12 +20,16 @@ pub(super) const PATH: &str = "/v1/audit";
 pub(super) const ENTRIES_PATH: &str = "/v1/audit/";
 /// Longest kind of an entry that is told.
 const KIND_BYTES_MAX: usize = 32;
+/// Pause between two tries to hold the entries.
+const HELD_PAUSE: Duration = Duration::from_millis(2);
 
 /// The entries, and the order of changes.
 pub(super) struct Noted {
     audit: Mutex<Audit>,
     /// Held while a change is made, so that the value before it is that of the change before it.
     changes: Mutex<()>,
+    /// The same of leases, whose holders do not wait for changes that last.
+    leases: Mutex<()>,
 }
 
 /// An entry of a change that no server makes.
@@ -37,6 +43,9 @@ struct ToldBody {
     before: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     after: Option<String>,
+    /// The reason for which the change was refused; absent where it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -46,12 +55,29 @@ struct Entries<'a> {
 
 impl Noted {
     pub(super) fn new(audit: Audit) -> Noted {
-        Noted { audit: Mutex::new(audit), changes: Mutex::new(()) }
+        Noted { audit: Mutex::new(audit), changes: Mutex::new(()), leases: Mutex::new(()) }
     }
 
-    /// Entries are whole after each call, so those of a caller that panicked count.
-    fn audit(&self) -> MutexGuard<'_, Audit> {
-        self.audit.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The entries.
+    fn audit(&self) -> Result<MutexGuard<'_, Audit>, Answer> {
+        held(&self.audit)
+    }
+}
+
+/// Holds what another caller may hold while it writes to a disk that hangs, so the wait is bounded. Entries are whole after each
+/// call, so what a caller left that panicked counts.
+fn held<T>(mutex: &Mutex<T>) -> Result<MutexGuard<'_, T>, Answer> {
+    let end = Instant::now() + ANSWER_WAIT;
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return Ok(guard),
+            Err(TryLockError::Poisoned(error)) => return Ok(error.into_inner()),
+            Err(TryLockError::WouldBlock) if Instant::now() < end => thread::sleep(HELD_PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                let hint = "another change waits for the disk of the server's folder; see `weir health`";
+                return Err(json(503, &failure("the audit was not written in time", hint)));
+            }
+        }
     }
 }
 
@@ -62,8 +88,10 @@ pub(super) fn change(request: &Request, desk: &Desk, handler: Handler) -> Answer
         _ => desk.refusal(request),
     };
     if let Some(answer) = refusal {
-        let refused = desk.noted.audit().refuse(asked(request), wall_moment(), reason(&answer));
-        warn_of(refused);
+        match desk.noted.audit() {
+            Ok(mut audit) => warn_of(audit.refuse(asked(request), wall_moment(), reason(&answer))),
+            Err(_) => warning!("a refusal is not in the audit, which was not written in time"),
+        }
         return answer;
     }
     match request.path.as_str() {
@@ -76,9 +104,15 @@ pub(super) fn change(request: &Request, desk: &Desk, handler: Handler) -> Answer
 
 /// A change is noted before it is made, and not made where that fails.
 fn change_lasting(request: &Request, desk: &Desk, handler: Handler) -> Answer {
-    let _alone = desk.noted.changes.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = match held(&desk.noted.changes) {
+        Ok(alone) => alone,
+        Err(late) => return late,
+    };
     let asked = Asked { before: before(request, desk), ..asked(request) };
-    let begun = desk.noted.audit().begin(asked, wall_moment());
+    let begun = match desk.noted.audit() {
+        Ok(mut audit) => audit.begin(asked, wall_moment()),
+        Err(late) => return late,
+    };
     let number = match begun {
         Ok(number) => number,
         Err(error) => {
@@ -87,14 +121,19 @@ fn change_lasting(request: &Request, desk: &Desk, handler: Handler) -> Answer {
         }
     };
     let answer = handler(request, desk);
-    let ended = desk.noted.audit().end(number, outcome(&answer), reason(&answer));
-    warn_of(ended);
+    match desk.noted.audit() {
+        Ok(mut audit) => warn_of(audit.end(number, outcome(&answer), reason(&answer))),
+        Err(_) => warning!("entry {number} of the audit has no outcome, as it was not written in time"),
+    }
     answer
 }
 
 /// A lease ends with its server. Its holder renews it each second, so a renewal that changes nothing is no entry.
 fn change_lease(request: &Request, desk: &Desk, handler: Handler) -> Answer {
-    let _alone = desk.noted.changes.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = match held(&desk.noted.leases) {
+        Ok(alone) => alone,
+        Err(late) => return late,
+    };
     let before = answered("GET", request, desk).and_then(|answer| terms(&answer));
     let answer = handler(request, desk);
     let after = terms(&answer);
@@ -102,8 +141,10 @@ fn change_lease(request: &Request, desk: &Desk, handler: Handler) -> Answer {
         let text = |terms: Option<Value>| terms.map(|terms| terms.to_string());
         let wanted = asked(request);
         let asked = Asked { before: text(before), after: text(after).or(wanted.after.clone()), ..wanted };
-        let noted = desk.noted.audit().note(asked, wall_moment(), outcome(&answer), reason(&answer));
-        warn_of(noted);
+        match desk.noted.audit() {
+            Ok(mut audit) => warn_of(audit.note(asked, wall_moment(), outcome(&answer), reason(&answer))),
+            Err(_) => warning!("a lease is not in the audit, which was not written in time"),
+        }
     }
     answer
 }
@@ -128,12 +169,20 @@ pub(super) fn tell(request: &Request, desk: &Desk) -> Answer {
     if !(1..=KIND_BYTES_MAX).contains(&told.kind.len()) || !told.kind.bytes().all(is_word) {
         return json(400, &failure("the kind of an entry is a word", "such as `deployment`"));
     }
-    let ToldBody { kind, object, before, after } = &told;
+    let ToldBody { kind, object, before, after, refused } = &told;
     let (object, before, after) = (object.clone(), before.clone(), after.clone());
     let asked = Asked { kind: kind.clone(), object, before, after, is_told: true, ..asked(request) };
-    let mut audit = desk.noted.audit();
-    let noted = audit.begin(asked, wall_moment());
-    match noted.and_then(|number| audit.end(number, Outcome::Done, None)) {
+    let mut audit = match desk.noted.audit() {
+        Ok(audit) => audit,
+        Err(late) => return late,
+    };
+    let noted = match refused {
+        Some(reason) => audit.note(asked, wall_moment(), Outcome::Refused, Some(reason.clone())),
+        None => {
+            audit.begin(asked, wall_moment()).and_then(|number| audit.end(number, Outcome::Done, None))
+        }
+    };
+    match noted {
         Ok(()) => json(200, &told),
         Err(error) => {
             let what = format!("the audit cannot be kept: {error}");
@@ -150,8 +199,10 @@ pub(super) fn show(request: &Request, desk: &Desk) -> Answer {
     let Ok(after) = request.path.trim_start_matches(ENTRIES_PATH).parse() else {
         return json(400, &failure("the path is not /v1/audit/NUMBER", "0 shows all entries"));
     };
-    let audit = desk.noted.audit();
-    json(200, &Entries { entries: audit.after(after).collect() })
+    match desk.noted.audit() {
+        Ok(audit) => json(200, &Entries { entries: audit.after(after).collect() }),
+        Err(late) => late,
+    }
 }
 
 /// The request as its caller made it.

@@ -55,6 +55,7 @@ def proposal(
     *,
     header: tuple[str, ...] = ("what", "now", "then"),
     warning: str = "",
+    shown: object,
     look: Callable[[], object],
     change: Callable[[], Page],
 ) -> Proposal:
@@ -64,10 +65,10 @@ def proposal(
         words: The change in one line, for the log.
         rows: What changes.
         warning: What the change means, in words for the visitor.
-        look: Finds what the change depends on; it is compared.
+        shown: What the change depends on, as the visitor is shown it.
+        look: Finds it again; it is compared.
         change: Makes the change.
     """
-    shown = look()
 
     def carry_out() -> Page:
         if look() != shown:

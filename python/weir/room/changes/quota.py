@@ -41,7 +41,8 @@ def propose(place: Place, query: Mapping[str, str]) -> Proposal:
         f"quota of {name}: {', '.join(_words(before))} -> {', '.join(_words(wanted))}",
         rows,
         warning="They hold at once, on every server, and over restarts. Who is above a limit keeps its files, and gets "
-        "no more until it is below.",
+        "no more until it is below. The owner has these limits of its own from then on.",
+        shown=before,
         look=lambda: limits_of(place.sources.find(), kind, number),
         change=lambda: _changed(place, kind, number, wanted),
     )

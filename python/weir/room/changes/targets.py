@@ -6,13 +6,13 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from weir.amounts import size_text
+from weir.amounts import rate_text, size_text
 from weir.deployment.growth import configuration_of
 from weir.room.changes.offers import Place, Proposal, proposal
 from weir.room.errors import RoomError
 from weir.room.panels import Mark, Page, Panel, Text, table_of
 from weir.store import values
-from weir.store.answers import Target, WantedSpeed
+from weir.store.answers import Speed, Target, WantedSpeed
 from weir.store.claims import REQUEST_OF, claims
 from weir.store.control import Server
 from weir.store.membership import RETIRING, begin_retirement, reopen
@@ -47,6 +47,7 @@ def propose_drain(place: Place, query: Mapping[str, str]) -> Proposal:
             ("the target", target.state, Mark("leaves once it is empty, for good", "bad")),
         ],
         warning="Programs use the files meanwhile. Until the target has left, it can be opened again.",
+        shown=target.state,
         look=lambda: _found(place, name)[1].state,
         change=lambda: _drained(place, server, name),
     )
@@ -71,6 +72,7 @@ def propose_open(place: Place, query: Mapping[str, str]) -> Proposal:
         f"target {name} {target.state} -> {_OPEN}",
         [("new files", "get no stripes here", Mark("get stripes here", "odd"))],
         warning="What has moved stays where it is; `weir rebalance` moves stripes back.",
+        shown=target.state,
         look=lambda: _found(place, name)[1].state,
         change=lambda: _opened(place, server, name),
     )
@@ -89,16 +91,19 @@ def propose_speed(place: Place, query: Mapping[str, str]) -> Proposal:
     name = _name(query)
     server, target = _found(place, name)
     wanted = WantedSpeed(read=_rate(query, "read"), write=_rate(query, "write"))
+    speed = target.speed
+    reads, writes = (None, None) if speed is None else (speed.read_bytes_per_second, speed.write_bytes_per_second)
     rows: list[tuple[Text, ...]] = [
-        (what, "as it is now", Mark(f"at most {rate}" if rate else "as fast as the device", "odd"))
-        for what, rate in (("reads", wanted.read), ("writes", wanted.write))
+        (what, _speed_words(now), Mark(f"at most {rate}" if rate else "as fast as the device", "odd"))
+        for what, now, rate in (("reads", reads, wanted.read), ("writes", writes, wanted.write))
     ]
     return proposal(
         f"Change the speed of {name}",
         f"speed of {name}: read {wanted.read}, write {wanted.write}",
         rows,
         warning="It holds at once, and until the server is started again; programs wait for the slower device.",
-        look=lambda: _found(place, name)[1].state,
+        shown=(target.state, target.speed),
+        look=lambda: _state_and_speed(place, name),
         change=lambda: _slowed(server, target, wanted),
     )
 
@@ -130,6 +135,15 @@ def _found(place: Place, name: str) -> tuple[Server, Target]:
                 if target.target == name:
                     return server, target
     raise RoomError(f"the store has no target {name}", hint="the page Store lists them")
+
+
+def _state_and_speed(place: Place, name: str) -> tuple[str, Speed | None]:
+    _, target = _found(place, name)
+    return target.state, target.speed
+
+
+def _speed_words(bytes_per_second: int | None) -> str:
+    return "as fast as the device" if bytes_per_second is None else f"at most {rate_text(bytes_per_second)}"
 
 
 def _free_elsewhere(place: Place, name: str) -> int:

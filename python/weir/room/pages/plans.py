@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 EXTRA = "planner"
 """Extra with the packages that speak to the planner."""
+_ANSWER_SECONDS = 3.0
+"""Longest time for which the page waits for the planner."""
 _HEADER = (
     "deployment",
     "user",
@@ -96,7 +98,7 @@ def _deployments() -> "list[Summary]":
     from weir.planner.protocol import List, Listed
 
     found: list[Summary] = []
-    with Client() as client:
+    with Client(answer_seconds=_ANSWER_SECONDS) as client:
         after = ""
         while True:
             request = List(all_users=os.geteuid() == 0, ended=True, after=after)
