@@ -1,4 +1,4 @@
-"""Prints the time until `weir health` answers for a store of three hosts, and with one of them cut off; medians of five."""
+"""Prints the median time until `weir health` answers for a store of three hosts, and with one of them cut off."""
 
 import statistics
 import time

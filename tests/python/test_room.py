@@ -32,7 +32,7 @@ from rooms import (
     visit,
     words_of,
 )
-from waits import PATIENCE_SECONDS, wait_until
+from waits import wait_until
 from weir.room.pages.jobs import address_of
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Changes in the control room: each after a look and a confirmation, by those alone who may, and in the store's audit."""
+"""Changes in the control room: after a look and a confirmation, by those alone who may, and in the store's audit."""
 
 import os
 import pwd
@@ -58,14 +58,18 @@ def audited(store: weir.store.Store, kind: str) -> list[dict[str, Any]]:
     return [each for each in document(store, "audit")["entries"] if each["kind"] == kind]
 
 
+def limits_of(store: weir.store.Store, uid: int | None) -> tuple[int | None, int | None]:
+    """Bytes and inodes that a user may have; None is every user."""
+    owners = document(store, "quota", "show")["owners"]
+    (owner,) = [each for each in owners if (each["kind"], each["id"]) == ("user", uid)]
+    return owner["bytes_max"], owner["inodes_max"]
+
+
 def test_limits_of_a_user_are_changed_and_the_audit_names_the_visitor(kept: weir.store.Store, room: Room) -> None:
     cookie, before = session_of(room), len(audited(kept, "quota"))
     confirm(room, cookie, "quota", kind="user", name="4711", bytes="1GiB")
     confirm(room, cookie, "quota", kind="user", name="4711", inodes="500")
-    (owner,) = [
-        each for each in document(kept, "quota", "show")["owners"] if (each["kind"], each["id"]) == ("user", 4711)
-    ]
-    assert (owner["bytes_max"], owner["inodes_max"]) == (1 << 30, 500)
+    assert limits_of(kept, 4711) == (1 << 30, 500)
     again = asked(room, f"/act/quota?{urlencode({'kind': 'user', 'name': '4711', 'inodes': '500'})}", Cookie=cookie)
     assert again.status == 400
     assert "these are the limits" in again.body
@@ -141,17 +145,14 @@ def test_pages_offer_what_their_visitor_may_change(kept: weir.store.Store, room:
         assert faults(page) == []
         page.click("text=Change it")
         page.wait_for_selector("h1:has-text('The limits are changed')")
-    (owner,) = [
-        each for each in document(kept, "quota", "show")["owners"] if (each["kind"], each["id"]) == ("user", None)
-    ]
-    assert owner["bytes_max"] == 3 << 30
+    assert limits_of(kept, None) == (3 << 30, None)
     answer(kept, "quota", "set", "--every-user", "--unset")
     assert room.complaints == []
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_without_its_right_is_refused_and_audited(kept: weir.store.Store, change: str, tmp_path: Path) -> None:
-    """No session, a forged confirmation, one that was used, one of another visitor, another site, and too low a role."""
+    """No session, a forged session, a forged confirmation, another site, and too low a role."""
     path, socket = f"/act/{change}?{urlencode(PARAMETERS[change])}", tmp_path / "room.sock"
     cross = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Origin": "https://evil.example"}
     before = {kind: len(audited(kept, kind)) for kind in ("policy", "lease", "quota", "target state", "target speed")}

@@ -44,8 +44,9 @@ def record(home: Home, history: Path | None, bytes_max: str, kept: str, seconds:
     """Keep the history of a store, until ^C.
 
     Each second it keeps what the servers know: the work of jobs at devices, waits and the jobs that caused them, shares
-    owed and received, states of targets, decisions and findings of `weir health`. Windows are kept for two hours, sums and maxima of 10 s for
-    two days, those of a minute for eight days, and those of 10 minutes for --keep. What no recorder saw stays a gap.
+    owed and received, states of targets, decisions, and findings. Windows are kept for two hours, sums and maxima of
+    10 s for two days, those of a minute for eight days, and those of 10 minutes for --keep. What no recorder saw stays
+    a gap.
 
     It needs the site's key. `weir jobs --since` and `weir replay` read the history, also meanwhile.
     """
