@@ -122,6 +122,7 @@ PACKAGES = {
         "html_table",
     },
     "room": {
+        "deployment",
         "health",
         "report",
         "history",
@@ -149,7 +150,7 @@ PACKAGES = {
     "guard": {"interference", "store", "ways", "errors"},
     "monitoring": {"health", "store"},
     "health": {"guard", "planner", "deployment", "store", "distribution", "errors", "amounts", "exports"},
-    "history": {"interference", "simulation", "store", "ways", "errors"},
+    "history": {"health", "interference", "simulation", "store", "ways", "errors"},
     "interference": {
         "provisioning",
         "simulation",

@@ -18,8 +18,8 @@ import histories
 import pytest
 from waits import PATIENCE_SECONDS, wait_until
 from weir.health.codes import Finding, found
-from weir.health.recorded import Judgements
 from weir.history.database import Database
+from weir.history.judgements import Judgements
 from weir.history.reading import History
 from weir.history.samples import Decisions, Sample
 from weir.planner.protocol import State, Summary
@@ -265,7 +265,7 @@ def test_findings_of_the_past_are_those_between_their_begin_and_their_end(tmp_pa
 
 
 def test_a_cause_is_kept_as_it_was_first_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weir.health.recorded.EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("weir.history.judgements.EVERY_SECONDS", 0.0)
     percents = iter(range(90, 1 << 30))
     near = Finding("quota-near", "warning", "user ada", "", None, "its writes fail soon", "weir quota set")
     judgements = Judgements(lambda: [replace(near, cause=f"it has {next(percents)} %")])

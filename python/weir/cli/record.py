@@ -53,8 +53,8 @@ def record(home: Home, history: Path | None, bytes_max: str, kept: str, seconds:
     from weir.cli.asking import administered
     from weir.health import findings
     from weir.health.gathering import PATIENT_SECONDS
-    from weir.health.recorded import Judgements
     from weir.history.database import Database
+    from weir.history.judgements import Judgements
     from weir.history.recorder import Recorder, run
 
     def find() -> "list[Server]":

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weir.errors import WeirError
-from weir.health.recorded import Judgements
 from weir.history.database import Database
 from weir.history.errors import TakenHistoryError
+from weir.history.judgements import Judgements
 from weir.history.recorder import Recorder
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from weir.errors import WeirError
 from weir.health.codes import Finding
-from weir.health.recorded import Judgements
 from weir.history.errors import NoHistoryError
+from weir.history.judgements import Judgements
 from weir.history.reading import History, JobPast
 from weir.room.looks import Look
 from weir.store.activity import Interval, Sample, interval, sample_of

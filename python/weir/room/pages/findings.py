@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from weir.health.codes import CODES, Finding
-from weir.health.recorded import found_at
+from weir.history.judgements import found_at
 from weir.room.looks import Look
 from weir.room.panels import Mark, Panel, Text, table_of
 from weir.room.sources import Sources
