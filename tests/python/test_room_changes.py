@@ -1,4 +1,4 @@
-"""Changes in the control room: each after a look and a confirmation, by those alone who may, and in the store's audit."""
+"""Changes in the control room: each after a look and a confirmation, by those who may, and in the audit."""
 
 import pwd
 import subprocess
@@ -62,7 +62,9 @@ def test_limits_of_a_user_are_changed_and_the_audit_names_the_visitor(kept: weir
     cookie = session_of(room)
     confirm(room, cookie, "quota", kind="user", name="4711", bytes="1GiB")
     confirm(room, cookie, "quota", kind="user", name="4711", inodes="500")
-    (owner,) = [each for each in document(kept, "quota", "show")["owners"] if (each["kind"], each["id"]) == ("user", 4711)]
+    (owner,) = [
+        each for each in document(kept, "quota", "show")["owners"] if (each["kind"], each["id"]) == ("user", 4711)
+    ]
     assert (owner["bytes_max"], owner["inodes_max"]) == (1 << 30, 500)
     again = asked(room, f"/act/quota?{urlencode({'kind': 'user', 'name': '4711', 'inodes': '500'})}", Cookie=cookie)
     assert again.status == 400
@@ -139,7 +141,9 @@ def test_pages_offer_what_their_visitor_may_change(kept: weir.store.Store, room:
         assert faults(page) == []
         page.click("text=Change it")
         page.wait_for_selector("h1:has-text('The limits are changed')")
-    (owner,) = [each for each in document(kept, "quota", "show")["owners"] if (each["kind"], each["id"]) == ("user", None)]
+    (owner,) = [
+        each for each in document(kept, "quota", "show")["owners"] if (each["kind"], each["id"]) == ("user", None)
+    ]
     assert owner["bytes_max"] == 3 << 30
     answer(kept, "quota", "set", "--every-user", "--unset")
     assert room.complaints == []
@@ -147,7 +151,7 @@ def test_pages_offer_what_their_visitor_may_change(kept: weir.store.Store, room:
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_without_its_right_is_refused_and_audited(kept: weir.store.Store, change: str, tmp_path: Path) -> None:
-    """No session, a forged confirmation, one that was used, one of another visitor, another site, and too low a role."""
+    """No session, a forged confirmation, a used one, one of another visitor, another site, and too low a role."""
     path, socket = f"/act/{change}?{urlencode(PARAMETERS[change])}", tmp_path / "room.sock"
     cross = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Origin": "https://evil.example"}
     before = {kind: len(audited(kept, kind)) for kind in ("policy", "lease", "quota", "target state", "target speed")}

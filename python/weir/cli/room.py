@@ -177,7 +177,7 @@ def _made(
     home.check_owner()
     roles = {Role.OPERATOR: groups["operators"], Role.ADMINISTRATOR: groups["administrators"]}
     return Room(
-        sources=Sources(find, folder_of(home, history), lambda: findings(home)),
+        sources=Sources(find, folder_of(home, history), lambda: findings(home), home.step_journals),
         home=home,
         hosts={"localhost", *(name.lower() for name in hosts)},
         rights=Rights({role: group for role, group in roles.items() if group}, proxy[1], proxy[0], all_names),

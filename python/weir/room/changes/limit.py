@@ -37,8 +37,8 @@ def propose(place: Place, query: Mapping[str, str]) -> Proposal:
         f"Limit {name} for a minute",
         f"limit of {name} ({user}) {part} for {SECONDS:g} s",
         [(f"job {name} of {user}", "as the policy gives", Mark(f"at most {part} of each device", "odd"))],
-        warning="It holds at once, on every server, and ends by itself. A guard that begins a lease ends it earlier; of "
-        "this limit and that of the site the lower one counts.",
+        warning="It holds at once, on every server, and ends by itself. A guard that begins a lease ends it earlier; "
+        "of this limit and that of the site the lower one counts.",
         look=lambda: _is_leased(place),
         change=lambda: _changed(place, job),
     )

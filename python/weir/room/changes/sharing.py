@@ -37,8 +37,8 @@ def propose(place: Place, query: Mapping[str, str]) -> Proposal:
         f"Change the policy to {name}",
         f"policy {was} -> {name}",
         rows,
-        warning=f"It holds at once, for {len(at_work)} jobs at work now, and over restarts. The page What if tells what "
-        "jobs of a past stretch would have had under it.",
+        warning=f"It holds at once, for {len(at_work)} jobs at work now, and over restarts. The page What if tells "
+        "what jobs of a past stretch would have had under it.",
         look=lambda: _sharings(place.sources),
         change=lambda: _changed(place.sources, name),
     )
