@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FORM = {"Content_Type": "application/x-www-form-urlencoded"}
 """Header of a form that is posted."""
-PAGES = ("store", "jobs", "waits", "interference", "placement", "plans", "what-if")
+PAGES = ("store", "jobs", "waits", "interference", "placement", "adaptive", "plans", "what-if")
 
 
 @dataclass

@@ -99,6 +99,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "planner/stores/sqlite.py": "_locked",
     },
     WORK: {
+        "store/step_journal.py": "_entries _files _remove_oldest add",
         "interference/agreement.py": "read_windows",
         "interference/collection.py": "_carry_out _claim _gather _read_run _write",
         "interference/collector.py": "Parts._remove_oldest Parts.add_rows",
@@ -209,7 +210,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "tracing/recorder_text.py": "_calls",
     },
     RIGHT: {
-        "adaptive/server_forecast.py": "_own_job",
+        "adaptive/server_forecast.py": "own_claims",
         "adaptive/slowdowns.py": "store_slowdowns",
         "adaptive/tiers.py": "Place.read Place.write _open_at_once",
         "cli/layout.py": "_set",

@@ -40,6 +40,14 @@ if TYPE_CHECKING:
 
 HOSTILE = "<script>document.title='owned'</script>\"'\n\u202egnp.exe " + "x" * 70
 PHONE = {"width": 390, "height": 844}
+_READER = """
+import sys, numpy
+from weir import adaptive
+tiers = [f"{sys.argv[1]}/fast", f"{sys.argv[1]}/shared"]
+field = numpy.random.default_rng(5).normal(size=(40, 50, 60)).astype("f4")
+adaptive.write(tiers, [field + step for step in range(12)], exact=True)
+print([step.number for step in adaptive.open(tiers, policy=adaptive.Budget(seconds=0.5))])
+"""
 _WRITER = "import os\nfile = os.open('/weir/eve', os.O_CREAT | os.O_RDWR)\nos.pwrite(file, b'x' * 65536, 0)\n"
 
 
@@ -67,6 +75,7 @@ def busy(home: weir.store.Store) -> Iterator[Room]:
     with room_of(home) as room, victim_at_work(home), hog_at_work(home):
         with home.job(job=HOSTILE, user="eve") as environment:
             subprocess.run([sys.executable, "-c", _WRITER], env=environment, check=True)
+            subprocess.run([sys.executable, "-c", _READER, home.home.parent], env=environment, check=True)
         written = now_milliseconds()
         wait_until("some seconds are kept", lambda: known_windows(home, written) >= 40)
         yield room
@@ -136,6 +145,22 @@ def test_a_job_has_its_time_line_and_its_report(chromium: "Browser", busy: Room)
         assert page.locator("figure canvas").count() == 1
         report = page.frame_locator("iframe.report")
         assert "hog" in report.locator("#waits").inner_text()
+
+
+def test_a_stream_that_a_job_reads_has_its_accuracy_and_its_forecasts(chromium: "Browser", busy: Room) -> None:
+    with visit(chromium, busy) as page:
+        go(page, busy, "adaptive")
+        row = page.locator("[data-part=streams] tbody tr")
+        assert row.count() == 1
+        cells = row.locator("td").all_inner_texts()
+        assert cells[0].endswith("/fast")
+        assert cells[1].startswith("<script>")
+        assert cells[2:5] == ["eve", "12", "11"]
+        assert page.locator("figure canvas").count() == 2
+        assert page.title() != "owned"
+        go(page, busy, "adaptive?at=2d")
+        assert "no step was noted" in page.locator("[data-part=streams]").inner_text()
+    assert busy.complaints == []
 
 
 def test_time_moves_back(chromium: "Browser", busy: Room) -> None:

@@ -29,12 +29,14 @@ from weir.room.errors import ForbiddenError, RoomError
 from weir.room.figures import FIGURES, circle, figure
 from weir.room.html import Templates, cell, words
 from weir.room.looks import Look, look_at
-from weir.room.pages import interference, job, jobs, placement, store, waits
+from weir.room.pages import adaptive, interference, job, jobs, placement, store, waits
 from weir.room.pages.plans import deployments_panel
 from weir.room.panels import ROWS_MAX, Link, Mark, Page, table_of
 from weir.room.sources import ANSWERS_MAX, Sources
 from weir.room.visitors import HIDDEN, Role, Visitor
+from weir.store import step_journal
 from weir.store.errors import StoreError
+from weir.store.step_journal import StepEntry, TierEntry
 
 SECONDS, SEED = 60, 5
 UNTIL = (histories.BEGIN + SECONDS) * 1000
@@ -44,6 +46,7 @@ PAGE_BYTES_MAX = 2_000_000
 LOOK = Look("then", "1m", UNTIL)
 ADMINISTRATOR = Visitor("root", Role.ADMINISTRATOR, sees_all=True)
 BOB = Visitor("bob", Role.VIEWER, sees_all=False)
+OWNERS = (("ada", "job-0"), ("bob", "hog"))
 STRANGER = Visitor("carol", Role.VIEWER, sees_all=False)
 
 
@@ -61,7 +64,39 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sources]:
     for number in range(histories.BEGIN, histories.BEGIN + SECONDS):
         database.add(histories.sample(number, generator))
     database.close()
-    yield Sources(nothing_up, folder, list)
+    journals = tmp_path_factory.mktemp("adaptive")
+    for number in range(20):
+        step_journal.add(journals, step(number, "job-0", "ada"))
+        step_journal.add(journals, step(number, "hog", "bob", is_late=number % 4 == 0))
+    for path in journals.iterdir():
+        os.utime(path, (UNTIL / 1000, UNTIL / 1000))
+    yield Sources(nothing_up, folder, list, journals)
+
+
+def step(number: int, job: str, user: str, *, is_late: bool = False) -> StepEntry:
+    """A step of a stream: each second one gets more than the interval of its forecast."""
+    achieved = 3e8 if number % 2 else 1e8
+    fast = TierEntry(f"/{user}/run", None, None, None, 1e9)
+    shared = TierEntry(f"s3://{user}/run", 1e8 if number else None, 5e7, 2e8, achieved)
+    return StepEntry(
+        at=UNTIL / 1000 - 20 + number,
+        job=job,
+        user=user,
+        host="node",
+        pid=len(job),
+        stream=fast.name,
+        step=number,
+        rmse=1e-4,
+        max_error=1e-3 / (number + 1),
+        read_bytes=500,
+        whole_bytes=1000,
+        augmentation=0.4,
+        seconds=0.2,
+        waited_seconds=0.1 * number,
+        deadline_seconds=2.0,
+        is_late=is_late,
+        tiers=(fast, shared),
+    )
 
 
 def texts(page: Page) -> list[str]:
@@ -85,7 +120,37 @@ def test_jobs_and_waits_are_those_of_the_history(sources: Sources) -> None:
     assert rows[0][0].text == longest.job
 
 
-@pytest.mark.parametrize("make", [store.page, jobs.page, waits.page, interference.page, placement.page])
+def test_streams_have_their_accuracy_and_their_forecasts(sources: Sources) -> None:
+    first = adaptive.page(sources, LOOK, ADMINISTRATOR).panels[0]
+    assert first.table is not None
+    rows = {row[0]: row[2:] for row in first.table.rows}
+    assert set(rows) == {"/ada/run", "/bob/run"}
+    assert rows["/bob/run"][:3] == ("bob", "20", "19")
+    assert rows["/bob/run"][4:] == ("5e-05", "9.8 KiB", "50.0%", "1.9 s", "5", "50.0%")
+    errors = figure("accuracy", sources, LOOK, ADMINISTRATOR, {})["data"]["values"]
+    assert [row["value"] for row in errors if row["stream"] == "/ada/run job-0"] == [
+        1e-3 / (number + 1) for number in range(20)
+    ]
+    told = figure("forecasts", sources, LOOK, ADMINISTRATOR, {})["data"]["values"]
+    assert {row["what"] for row in told} == {f"tier 2, s3://{who}/run, of /{who}/run {job}" for who, job in OWNERS}
+    assert [row["step"] for row in told if "ada" in row["what"]] == list(range(1, 20)), "the first has no forecast"
+    assert all((row["low"], row["forecast"], row["high"]) == (5e7, 1e8, 2e8) for row in told)
+    earlier = adaptive.page(sources, LOOK.moved(-1), ADMINISTRATOR)
+    assert not texts(earlier)
+    assert "weir run" in earlier.panels[0].none
+
+
+def test_readings_that_are_alike_have_names_of_their_own() -> None:
+    many = [replace(step(0, "a" * 99, "ada"), stream="/" + "x" * 99, pid=pid) for pid in range(30)]
+    named = adaptive.labelled(adaptive.readings_of(many))
+    assert len(named) == 30
+    assert all(len(name) < 120 for name in named)
+
+
+PAGES = [store.page, jobs.page, waits.page, interference.page, placement.page, adaptive.page]
+
+
+@pytest.mark.parametrize("make", PAGES)
 def test_a_viewer_sees_the_own_names_alone(sources: Sources, make: Any) -> None:
     for visitor, hidden in ((STRANGER, ("job-0", "hog", "ada", "bob")), (BOB, ("job-0", "ada"))):
         shown = " ".join(texts(make(sources, LOOK, visitor)))

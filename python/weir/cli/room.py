@@ -5,6 +5,7 @@ import ipaddress
 import pwd
 import re
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -176,9 +177,10 @@ def _made(
 
     find()
     home.check_owner()
+    judge = partial(findings, home, seconds=PATIENT_SECONDS)
     roles = {Role.OPERATOR: groups["operators"], Role.ADMINISTRATOR: groups["administrators"]}
     return Room(
-        sources=Sources(find, folder_of(home, history), lambda: findings(home, seconds=PATIENT_SECONDS)),
+        sources=Sources(find, folder_of(home, history), judge, home.step_journals),
         home=home,
         hosts={"localhost", *(name.lower() for name in hosts)},
         rights=Rights({role: group for role, group in roles.items() if group}, proxy[1], proxy[0], all_names),

@@ -1,17 +1,19 @@
 """The figures of the room, as documents of Vega-Lite that altair writes. The data of a figure are plain rows."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 from weir.history.levels import DAY
 from weir.room.looks import Look
+from weir.room.pages.adaptive import labelled, readings_of, tail_of
 from weir.room.pages.job import check_seen, stretch_at
 from weir.room.pages.store import order
 from weir.room.panels import shortened
 from weir.room.sources import Sources
 from weir.room.visitors import HIDDEN, Visitor
+from weir.store.step_journal import StepEntry
 
 Rows = list[dict[str, Any]]
 _JOBS_MAX = 12
@@ -20,6 +22,12 @@ _WAITERS_MAX = 30
 """Most jobs of a side of the matrix."""
 _DEVICES_MAX = 200
 """Most devices of a heat map, the busiest."""
+_READINGS_MAX = 12
+"""Most streams with a series of their own, those with the latest steps."""
+_FORECASTS_MAX = 6
+"""Most tiers with a figure of their forecasts."""
+_STEPS_MAX = 400
+"""Most steps of a series."""
 _GAP, _ASIDE = 0.16, 0.035
 """Parts of the radius by which an arrow of the graph ends before a name, and lies beside the arrow back."""
 
@@ -262,6 +270,73 @@ def _job(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str
     return _as_document(facets.resolve_scale(y="independent"))
 
 
+def _accuracy(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str]) -> Any:
+    import altair
+
+    rows = [
+        {"at": each.at * 1000, "stream": name, "step": each.step, "value": each.max_error, "read": each.augmentation}
+        for name, steps in _steps(sources, look, visitor).items()
+        for each in steps
+        if each.max_error is not None
+    ]
+    if not rows:
+        return None
+    errors = [row["value"] for row in rows]
+    # Errors span decades; a logarithm has no place for a step without any error.
+    least = min((error for error in errors if error), default=1.0)
+    kind = {"type": "log"} if min(errors) else {"type": "symlog", "constant": least}
+    chart = _chart(rows).encode(
+        x=_time("at", look),
+        y=altair.Y("value:Q", title="error bound", scale=altair.Scale(**kind), axis=altair.Axis(format=".1~e")),
+        color=_series("stream", list(dict.fromkeys(row["stream"] for row in rows))),
+        tooltip=[
+            *("stream:N", "step:Q", altair.Tooltip("value:Q", title="error bound", format=".3~g")),
+            altair.Tooltip("read:Q", title="of the augmentation", format=".0%"),
+            altair.Tooltip("at:T", format="%T"),
+        ],
+    )
+    return _as_document(chart.mark_line(interpolate="step-after", point={"size": 12}).properties(height=220))
+
+
+def _forecasts(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str]) -> Any:
+    import altair
+
+    series: dict[str, Rows] = {}
+    for name, steps in _steps(sources, look, visitor).items():
+        for each in steps:
+            for place, tier in enumerate(each.tiers):
+                if tier.forecast is not None:
+                    row = {"at": each.at * 1000, "step": each.step, "forecast": tier.forecast, "low": tier.low}
+                    row |= {"high": tier.high, "achieved": tier.bandwidth}
+                    what = f"tier {place + 1}, {tail_of(tier.name)}, of {name}"
+                    series.setdefault(what, []).append({"what": what, **row})
+    rows = [row for name in list(series)[:_FORECASTS_MAX] for row in series[name]]
+    if not rows:
+        return None
+    names = ["forecast", "interval", "achieved"]
+
+    def layer(name: str, column: str) -> Any:
+        amount = altair.Y(f"{column}:Q", title="B/s", axis=altair.Axis(format="~s"))
+        named = altair.Chart().transform_calculate(kind=f"'{name}'")
+        return named.encode(x=_time("at", look), y=amount, color=_series("kind", names))
+
+    band = layer("interval", "low").mark_area(opacity=0.4).encode(y2="high:Q")
+    line = layer("forecast", "forecast").mark_line()
+    shown = [altair.Tooltip(f"{name}:Q", format=".3~s") for name in ("forecast", "low", "high", "achieved")]
+    points = layer("achieved", "achieved").mark_point(filled=True, size=18).encode(tooltip=["step:Q", *shown])
+    layers = altair.layer(band, line, points, data=altair.Data(values=rows)).properties(height=130)
+    return _as_document(layers.facet(row=altair.Row("what:N", title=None)).resolve_scale(y="independent"))
+
+
+def _steps(sources: Sources, look: Look, visitor: Visitor) -> dict[str, Sequence[StepEntry]]:
+    """Steps of the streams whose names the visitor may see, by short names; some are left out where there are many."""
+    seen = [each for each in readings_of(sources.steps(look)) if visitor.sees(each.last.user)]
+    return {
+        name: each.steps[:: math.ceil(len(each.steps) / _STEPS_MAX)]
+        for name, each in labelled(seen[:_READINGS_MAX]).items()
+    }
+
+
 _OF_JOB = ("read MB/s", "written MB/s", "received devices", "waited devices")
 FIGURES: Mapping[str, Callable[[Sources, Look, Visitor, Mapping[str, str]], Any]] = {
     "targets": _targets,
@@ -269,6 +344,8 @@ FIGURES: Mapping[str, Callable[[Sources, Look, Visitor, Mapping[str, str]], Any]
     "waits": _waits,
     "graph": _graph,
     "job": _job,
+    "accuracy": _accuracy,
+    "forecasts": _forecasts,
 }
 """The figures by their names."""
 

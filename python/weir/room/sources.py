@@ -20,6 +20,7 @@ from weir.store.control import Server, ask_all
 from weir.store.errors import StoreError
 from weir.store.predictions import Predictions
 from weir.store.quotas import OwnerQuota, merge
+from weir.store.step_journal import StepEntry, read
 
 Answer = TypeVar("Answer")
 
@@ -27,6 +28,8 @@ INTERVAL_SECONDS = 1.0
 """Time between two questions to the servers, however many visitors look."""
 _PAST_MILLISECONDS = 10_000
 """Time for which sums over a stretch that ends now are not made again."""
+_STEPS_MILLISECONDS = 2_000
+"""Time for which journals are not read again."""
 ANSWERS_MAX = 16
 """Most answers of the history that are kept."""
 ANSWER_SECONDS = 1.5
@@ -64,11 +67,13 @@ class Sources:
         find: Finds the servers that there are now.
         folder: Folder of the history.
         judge: Finds what is wrong with the store.
+        journals: Folder of the journals of adaptive readers; None where there is none.
     """
 
     find: Callable[[], Sequence[Server]]
     folder: Path
     judge: Callable[[], Sequence[Finding]]
+    journals: Path | None = None
     judgements: Judgements = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _sample: Sample | None = None
@@ -81,6 +86,9 @@ class Sources:
     _counting: threading.Lock = field(default_factory=threading.Lock)
     _quotas: tuple[float, list[OwnerQuota]] | None = None
     """Moment and quotas of the last question."""
+    _noting: threading.Lock = field(default_factory=threading.Lock)
+    _steps: tuple[Hashable, list[StepEntry]] | None = None
+    """The last stretch of time whose steps were read, and the steps."""
 
     def __post_init__(self) -> None:
         """Begin without a judgement."""
@@ -143,6 +151,15 @@ class Sources:
         """Add up what the history knows of each job; none where there is no history."""
         key = ("jobs", look.span, look.until // _PAST_MILLISECONDS)
         return self.kept(key, lambda history: history.jobs(look.since, look.until)) or []
+
+    def steps(self, look: Look) -> list[StepEntry]:
+        """Read the steps of adaptive streams that programs noted, unless the same were read just now."""
+        with self._noting:
+            key = (look.span, look.until // _STEPS_MILLISECONDS)
+            if self._steps is None or self._steps[0] != key:
+                found = [] if self.journals is None else read(self.journals, look.since / 1000, look.until / 1000)
+                self._steps = (key, found)
+            return self._steps[1]
 
     def kept(self, key: Hashable, make: Callable[[History], Answer]) -> Answer | None:
         """Ask the history, unless it was asked the same a short while ago: many visitors look at the same.

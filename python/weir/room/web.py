@@ -22,7 +22,7 @@ from weir.room.errors import ForbiddenError, RoomError
 from weir.room.figures import FIGURES, figure
 from weir.room.html import Templates
 from weir.room.looks import Look, look_at
-from weir.room.pages import interference, job, jobs, placement, plans, store, waits, what_if
+from weir.room.pages import adaptive, interference, job, jobs, placement, plans, store, waits, what_if
 from weir.room.panels import Page
 from weir.room.refusals import Refusals
 from weir.room.sources import Sources
@@ -69,6 +69,7 @@ PAGES: dict[str, tuple[str, Maker, str]] = {
     "waits": ("Who waits for whom", waits.page, "10m"),
     "interference": ("Interference", interference.page, "1d"),
     "placement": ("Placement", placement.page, "1h"),
+    "adaptive": ("Adaptive", adaptive.page, "1h"),
     "plans": ("Plans", plans.page, "1d"),
 }
 """Pages that the moment alone describes: their titles, makers and usual stretches of time."""
