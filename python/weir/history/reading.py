@@ -169,6 +169,8 @@ class History:
             version = self._connection.execute("PRAGMA user_version").fetchone()[0]
         except sqlite3.Error as error:
             raise HistoryError(f"cannot read {self.file}: {error}", hint="is it yours?") from error
+        if version != VERSION:
+            self._connection.close()
         if version == 0:
             # A recorder makes its tables at this moment.
             raise NoHistoryError(f"there is no history in {folder} yet", hint=_HINT)
