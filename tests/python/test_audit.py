@@ -24,7 +24,8 @@ from weir import cli
 from weir.store import StoreError
 from weir.store.access import by_credential
 from weir.store.answers import LeasedJob, QuotaLimits
-from weir.store.audits import AuditEntry
+from weir.store.audits import AuditEntry, ToldEntry
+from weir.store.claims import acting_for
 from weir.store.connections import Connection
 from weir.store.control import REQUESTS, Request, Server
 from weir.store.identity import Identity
@@ -182,6 +183,15 @@ def test_refusals_of_one_caller_are_counted(store: weir.store.Store, server: Ser
     assert entry.times == 20
     with pytest.raises(StoreError, match="not authorised"):
         user.audit()
+
+
+def test_a_refusal_of_a_service_is_told_as_one(server: Server) -> None:
+    with acting_for("weir room", "ada"):
+        server.tell_audit(ToldEntry("room refusal", "drain", refused="a viewer may not change this"))
+    entry = last(server)
+    assert (entry.kind, entry.object, entry.outcome) == ("room refusal", "drain", "refused")
+    assert (entry.reason, entry.is_told) == ("a viewer may not change this", True)
+    assert (entry.claimed_command, entry.claimed_request_of) == ("weir room", "ada")
 
 
 def test_the_command_shows_who_did_what_once_for_all_servers(store: weir.store.Store) -> None:
