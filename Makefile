@@ -10,6 +10,7 @@
 #              rules out, and says which seed misses each (docs/development/world.md)
 # make suites  suites that others wrote, on the store and on tmpfs; make suite-NAME one of them (docs/development/suites.md)
 # make bench   every benchmark; make bench-NAME one of them (its last line is one JSON object)
+# make pictures  the pictures of the control room in README and the guides, from a real store and a browser
 # make clean   removes what was built
 
 SHELL := /bin/bash
@@ -17,7 +18,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
 .PHONY: setup test-setup packages demo-packages fuse-device demo check test test-slurm lint lint-format lint-clippy lint-ruff lint-mypy \
-	lint-benchmarks lint-stubs lint-imports test-rust test-python world world-mutants soak soak-calls suites suites-packages simulate-packages bench clean
+	lint-benchmarks lint-stubs lint-imports test-rust test-python world world-mutants soak soak-calls suites suites-packages simulate-packages bench pictures clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -34,7 +35,7 @@ TEST_WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 DEMO_PACKAGES := fuse3 gcc libc6-dev tar
 DEMO_PACKAGES += $(shell $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv)
 # Those of the programs that run on the store in tests and benchmarks. What is there already is not asked for.
-PACKAGES := $(DEMO_PACKAGES) acl attr bonnie++ dbench dropbear-bin fio fsmark git iproute2 libmpich-dev lmdb-utils make mpich \
+PACKAGES := $(DEMO_PACKAGES) acl attr bonnie++ chromium dbench dropbear-bin fio fsmark git iproute2 libmpich-dev lmdb-utils make mpich \
 	netcdf-bin nftables openssh-client pkg-config procps redis-server redis-tools rocksdb-tools rsync sqlite3 strace
 PACKAGES += $(shell command -v postgres >/dev/null || echo postgresql)
 PACKAGES += $(shell command -v go >/dev/null || echo golang-go)
@@ -64,9 +65,9 @@ ifeq ($(filter test,$(MAKECMDGOALS))$(wildcard target/debug/incremental),test)
 export CARGO_INCREMENTAL := 0
 endif
 
-setup: packages fuse-device $(VENV)/installed $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd
+setup: packages fuse-device $(VENV)/installed $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd $(TOOLS)/bin/promtool
 
-test-setup: packages fuse-device $(TESTED) $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd
+test-setup: packages fuse-device $(TESTED) $(VENV)/tooled $(TOOLS)/bin/fsx $(TOOLS)/bin/sshd $(TOOLS)/bin/promtool
 
 packages:
 	@missing=(); for package in $(PACKAGES); do \
@@ -150,6 +151,13 @@ $(TOOLS)/bin/sshd:
 		printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$$@"\n' "$$(echo $(TOOLS)/openssh/usr/lib/*-linux-gnu)" $(TOOLS)/openssh/usr/sbin/sshd >$@; \
 		chmod 755 $@; \
 	else echo 'no openssh-server can be downloaded: its tests are skipped'; fi
+
+# Prometheus and its checker for tests, unpacked beside them for the same reason.
+$(TOOLS)/bin/promtool:
+	@mkdir -p $(TOOLS)/prometheus $(TOOLS)/bin; cd $(TOOLS)/prometheus; \
+	if apt-get -qq download prometheus 2>/dev/null; then \
+		dpkg -x prometheus_*.deb .; mv usr/bin/prometheus usr/bin/promtool ../bin/; rm -r *; \
+	else echo 'no prometheus can be downloaded: its tests are skipped'; fi
 
 # Programs of suites that are packages or crates. What is neither is looked for below WEIR_SUITES, and never downloaded.
 suites-packages: $(TOOLS)/bin/pjdfstest
@@ -235,6 +243,9 @@ simulate-packages:
 bench-%: setup
 	@mkdir -p benchmarks/out
 	$(BIN)/python benchmarks/$*.py $(ARGUMENTS)
+
+pictures: setup
+	$(BIN)/python packaging/pictures.py
 
 clean:
 	rm -rf target build $(VENV) python/*.egg-info benchmarks/out

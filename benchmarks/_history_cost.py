@@ -24,6 +24,8 @@ JOBS = 12
 TARGETS = 4
 PHASE_SECONDS = 10
 ROUNDS = 3
+DAYS = 35
+"""Days that the file whose bytes are counted reaches back."""
 LINES = 10
 """Jobs at one device in each window of the file whose bytes are counted, each of which waits for another one."""
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -92,7 +94,7 @@ def space() -> dict[str, float]:
     """The bytes of a file that is filled to the age of each level."""
     generator = random.Random(1)
     now = 2_000_000_000_000
-    kept = 35 * DAY
+    kept = DAYS * DAY
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as folder:
         database = Database(Path(folder), bytes_max=1 << 40, kept=kept)
         begun = time.monotonic()

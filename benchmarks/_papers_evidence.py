@@ -12,9 +12,8 @@ from tempfile import TemporaryDirectory
 import msgspec
 from _harness import MEASURED, OUT, ROOT, WEIR, Store, commit
 from _papers_rows import ASKED, Command, Evidence, Measured, Row
+from _tests import outcomes
 
-TESTS_SECONDS = 3600
-"""Longest time of all tests together, on a busy machine."""
 COMMAND_SECONDS = 300
 TESTS_LOG = OUT / "papers-tests.log"
 """The output of pytest in the last run."""
@@ -61,17 +60,10 @@ def _tests(names: list[str]) -> dict[str, bool]:
     """Whether each test passed. A test with parameters passed where all of them did, and a skipped one did not."""
     if not names:
         return {}
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "--no-header", *names]
-    environment = {**os.environ, "PATH": f"{WEIR.parent}:{ROOT}/target/tools/bin:{os.environ['PATH']}"}
-    OUT.mkdir(exist_ok=True)
-    with TESTS_LOG.open("w") as log:
-        subprocess.run(command, cwd=ROOT, env=environment, stdout=log, timeout=TESTS_SECONDS, check=False)
-    output = TESTS_LOG.read_text(errors="replace")
     passed: dict[str, bool] = {}
-    for word, name in re.findall(r"^(PASSED|FAILED|ERROR) (\S+?)(?:\[.*?)?(?: - .*)?$", output, re.MULTILINE):
-        passed[name] = passed.get(name, True) and word == "PASSED"
-        if word != "PASSED":
-            print(f"{name}: {word.lower()}", file=sys.stderr)
+    for name, is_passed in outcomes(names, TESTS_LOG).items():
+        plain = name.partition("[")[0]
+        passed[plain] = passed.get(plain, True) and is_passed
     for name in names:
         if name not in passed:
             print(f"{name}: not run", file=sys.stderr)

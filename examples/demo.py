@@ -77,7 +77,7 @@ def store(share: float = 1.0, home: str = "") -> Iterator[None]:
         weir(*at(home), "layout", "set", *LAYOUT, str(directory))
         yield
     finally:
-        weir(*at(home), "down")
+        weir(*at(home), "down", "--yes")
 
 
 def owed(name: str) -> float:

@@ -55,7 +55,7 @@ _VARIABLES = {
     "server": "Number of the server.",
     "target": "Name of the target, `SERVER.INDEX`.",
     "part": "`PART/PARTS`: the inodes whose number leaves the remainder PART when it is divided by PARTS.",
-    "after": "Number of a window; 0 shows all that the server keeps.",
+    "after": "Number of a window or an entry; 0 shows all that the server keeps.",
     "inos": "Numbers of inodes with commas between them: at most 512 for places, 256 for directories.",
     "entries": "At most eight `PARENT.NAME.INO.INTENT` with commas between them: a directory, a name in hexadecimal, the inode that is expected"
     " there, and the intent that told its place last.",
@@ -84,6 +84,7 @@ _BODIES: dict[str, dict[str, Any]] = {
     "/v1/targets/{target}": {"backend": "dir"},
     "/v1/targets/{target}/state": {"state": "open"},
     "/v1/mend": {"mend": "shelter"},
+    "/v1/audit": {"kind": "deployment", "after": "one host"},
     "/v1/interference": {"window": 7, "window_seconds": 1.5, "missing": [], "jobs": []},
 }
 

@@ -181,6 +181,23 @@ DOORS: Mapping[str, Door] = {
             ALTERER: "an answer is figures, which nothing of Weir believes",
         },
     ),
+    "control room": Door(
+        "TCP on loopback, or a Unix socket, where `weir room` runs; HTTP",
+        "browsers of the host, and a reverse proxy of the site over the Unix socket",
+        "a token that is made anew at each start, for a session; over the Unix socket the kernel names the user",
+        ("python/weir/room/web.py _listen_tcp", "python/weir/room/web.py _listen_unix"),
+        left={
+            RELAY: "the room listens on its host alone, and a proxy in front of it has a channel of its own",
+            SQUATTER: "the token of a room that has ended opens nothing at the next one",
+            TRUNCATER: "nobody stands between processes of one host",
+            ALTERER: "nobody stands between processes of one host",
+            FLOODER: "whoever fills the room keeps pages from others, and the store does not notice",
+        },
+        elsewhere={
+            THIEF: "tests/python/test_room.py test_nobody_comes_in_without_the_token",
+            REPLAYER: "tests/python/test_room.py test_a_confirmation_holds_once_and_for_what_was_shown",
+        },
+    ),
     "statistics": Door(
         "ZeroMQ, of each server of Lustre, at an address of the management network",
         "whoever reaches the address",
@@ -220,7 +237,7 @@ _RUST = re.compile(
     r"|\b(?:net|libc|socket)\s*::\s*(?:bind|listen)\w*\s*\(|\bdevice\s*::\s*PATH\b|\bopen\s*\(\s*PATH\b"
 )
 _METHODS = {"bind", "listen", "create_server", "start_server", "create_unix_server", "start_unix_server", "run_app"}
-_CLASSES = re.compile(r"(?:\w*(?:HTTP|TCP|UDP|Unix\w+|XMLRPC)Server|\w+Cluster|Listener|\w*Manager)$")
+_CLASSES = re.compile(r"(?:\w*(?:HTTP|TCP|UDP|Unix\w+|XMLRPC)Server|(?:TCP|Unix)Site|\w+Cluster|Listener|\w*Manager)$")
 """Classes of libraries that listen."""
 
 

@@ -204,7 +204,8 @@ PLAIN = {
     **dict.fromkeys(
         ("lustre-text", "lustre-document", "lustre-tree", "messages", "creations", "look-ups", "configuration",
          "credential", "addresses", "sweep", "scenario", "accounting", "job", "stress", "planner-requests", "resources",
-         "deployment", "copy-record", "sslos", "slurm", "tables", "schema", "emitted", "classes"),
+         "deployment", "copy-record", "sslos", "slurm", "tables", "schema", "emitted", "classes",
+         "step-journals"),
         "text, which is as long as the file",
     ),
 }  # fmt: skip

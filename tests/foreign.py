@@ -6,6 +6,7 @@ sample came to a result or to the decoder's own error.
 
 import contextlib
 import io
+import json
 import math
 import os
 import random
@@ -522,6 +523,23 @@ def _summaries(folder: Path) -> None:
                 assert all(math.isfinite(each) for each in (*vector(run, {}), *seconds(run.traits)))
 
 
+def _step_journals(folder: Path) -> None:
+    from weir.room.figures import figure
+    from weir.room.html import cell
+    from weir.room.looks import Look
+    from weir.room.pages.adaptive import page
+    from weir.room.sources import Sources
+    from weir.room.visitors import Role, Visitor
+
+    sources = Sources(list, folder, list, folder)
+    look, visitor = Look("then", "1m", 1_060_000), Visitor("root", Role.ADMINISTRATOR, sees_all=True)
+    for panel in page(sources, look, visitor).panels:
+        for row in () if panel.table is None else panel.table.rows:
+            assert all(cell(each).encode() for each in row)
+    for name in ("accuracy", "forecasts"):
+        json.dumps(figure(name, sources, look, visitor, {}), allow_nan=False).encode()
+
+
 DECODERS = {
     "stream": Decoder(_stream, files="fast/*"),
     "named-stream": Decoder(_named_stream, files="fast/*"),
@@ -560,6 +578,7 @@ DECODERS = {
     "emitted": Decoder(_emitted, files="*/*"),
     "classes": Decoder(_classes),
     "summaries": Decoder(_summaries),
+    "step-journals": Decoder(_step_journals),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

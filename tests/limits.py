@@ -250,6 +250,7 @@ BESIDE = """\
 | room of a file that was just removed | a write or a new file that needs it waits for it up to 30 s; ENOSPC if no server is about to free any |
 | `inotify` | reports changes through the mount of the watcher. A process that watches the store, and the children that it forks then, go through the mount for all their calls on the store until they end, so their watches report their own changes. Watches do not report changes by the fast path of other programs: run those with `weir run --no-preload` |
 | `fanotify` | reports changes through the mount of the watcher, and no change by the fast path of any process |
+| the audit of a server | keeps 4,096 entries and 2 MiB of them in a file of 4 MiB at most, at most 1,024 of them refusals and 1,024 leases; the oldest go first. Values and reasons are cut at 1,024 bytes, commands at 256. Refusals of one caller within a minute are one entry, whose count a restart may forget |
 | descriptor from another user | keeps its opener's rights, with a mount at the kernel's speed; without a mount its reads and writes answer EACCES |
 | `pathconf` of `_PC_LINK_MAX` | 65,000 without a mount; with a mount the C library does not know the file system and says 127 |
 | another user's identity without a mount (`seteuid`, `setuid`, `setfsuid`) | the store has one credential: paths answer EACCES and changes of open files EPERM until the process has its first identity again, even where the other user has the rights; open files stay open |

@@ -2,6 +2,8 @@
 
 import json
 import pwd
+import re
+import shlex
 import shutil
 from collections.abc import Iterator
 
@@ -47,12 +49,26 @@ def test_a_store_comes_up_on_several_hosts_and_is_one_store_for_them(machines: H
     status = json.loads(machines["desk"].weir("status", "--output", "json").stdout)
     assert [server["up"] for server in status["servers"]] == [True, True]
     assert sorted(mount["host"] for mount in status["mounts"] if mount["served"]) == ["node1", "node2", "node3"]
-    # Commands for the servers of one host name the hosts that have some.
-    for name, places in (("desk", "node1, node2"), ("node3", "10.77.0.2, 10.77.0.3")):
-        for words in (["backup", "/tmp/backup.tar"], ["fsck", "--offline"], ["logs"]):
+    # Commands for the servers of one host name the hosts that have some; those of all hosts are at the desk.
+    check, nodes = ["fsck", "--offline"], "10.77.0.2, 10.77.0.3"
+    for name, places, commands in (
+        ("desk", "node1, node2", (check,)),
+        ("node3", nodes, (check, ["backup", "/tmp/backup.tar"], ["logs"])),
+    ):
+        for words in commands:
             refused = machines[name].weir(*words, code=1).stderr
             assert "has no servers on this host" in refused and places in refused, refused
+    shown = machines["desk"].weir("logs", "-n", "5").stdout
+    assert "server 0 on node1 | " in shown and "server 1 on node2 | " in shown
+    assert "has a journal" in machines["desk"].weir("backup", "/tmp/backup.tar", code=1).stderr
     assert "call `weir logs 1` on 10.77.0.3" in machines["node1"].weir("logs", "1", code=1).stderr
+
+
+def test_a_deployment_shows_on_a_terminal_how_many_hosts_have_done_a_step(machines: Hosts) -> None:
+    words = [*program(), "deploy", "--nodes", "node[1-2]", "--no-mount", "--ssh-options", machines.ssh_options]
+    told = machines["desk"].run("script", "-qec", shlex.join(words), "/dev/null").stdout
+    assert re.search(r"deploy  \[-{20}\] 0%, probe", told), told
+    assert re.search(r"deploy  \[#{20}\] 100%, publish", told), told
 
 
 def test_an_ordinary_user_deploys_a_store_on_hosts_that_mount_it() -> None:

@@ -46,6 +46,55 @@ def test_files_outlive_down_and_go_with_discard(machines: Hosts) -> None:
     assert machines["node3"].run("ls", mount).stdout == ""
 
 
+def test_the_desk_has_the_logs_of_all_hosts_and_says_which_do_not_answer(machines: Hosts) -> None:
+    desk = machines["desk"]
+    lines = desk.weir("logs", "-n", "1").stdout.splitlines()
+    assert [line.partition(" | ")[0] for line in lines] == [f"server {n} on node{n + 1}" for n in range(3)]
+    assert desk.weir("logs", "1", "-n", "1").stdout.startswith("server 1 on node2 | ")
+    machines["node2"].run("sh", "-c", f"echo words of a mount | tee -a {machines.home}/mounts/*.log")
+    shown = desk.weir("logs", "--mounts", "-n", "1").stdout
+    assert shown == f"mount {machines.home}/mnt on node2 | words of a mount\n"
+    assert "has no server 7" in desk.weir("logs", "7", code=1).stderr
+    assert "on node[1-3]" in desk.weir("logs", "--follow", code=1).stderr
+    machines["node3"].cut()
+    answer = desk.weir("logs", "-n", "1", code=1)
+    assert len(answer.stdout.splitlines()) == 2
+    assert "node3" in answer.stderr
+
+
+def test_the_desk_takes_backups_of_all_hosts_which_go_on_from_them(machines: Hosts) -> None:
+    desk, mount = machines["desk"], machines.home / "mnt"
+    folder = machines.folder / "backups"
+    folder.mkdir(mode=0o700)
+    machines["node1"].run("sh", "-c", f"mkdir {mount}/kept; seq 1000 >{mount}/kept/file; sync {mount}/kept/file")
+    taken = json.loads(desk.weir("backup", folder / "metadata", "--output", "json").stdout)["hosts"]
+    assert [(each["host"], each["servers"]) for each in taken] == [("node1", [0]), ("node2", [1]), ("node3", [2])]
+    assert "is there already" in desk.weir("backup", folder / "metadata", code=1).stderr
+    assert sorted(path.name for path in folder.iterdir()) == [f"metadata.node{number}" for number in (1, 2, 3)]
+    desk.weir("down")
+    for number, each in enumerate(taken):
+        host = machines[each["host"]]
+        assert (folder / f"metadata.{each['host']}").stat().st_mode & 0o777 == 0o600
+        assert ".backup." not in host.run("ls", "-A", machines.home).stdout
+        host.run("rm", "-r", f"{machines.home}/servers/{number}/journal")
+        host.weir("restore", each["file"])
+    machines.deploy()
+    assert machines["node2"].run("cat", mount / "kept/file").stdout == "".join(f"{n}\n" for n in range(1, 1001))
+
+
+def test_the_desk_shows_who_changed_what(machines: Hosts) -> None:
+    desk = machines["desk"]
+    desk.weir("policy", "set", "job-fair")
+    desk.weir("policy", "set", "size-fair")
+    entries = json.loads(desk.weir("audit", "--output", "json").stdout)["entries"]
+    changed = entries[-1]
+    assert (changed["kind"], changed["servers"], changed["claimed_host"]) == ("policy", [0, 1, 2], "desk")
+    assert json.loads(changed["before"])["policy"] == "job-fair"
+    deployments = [entry for entry in entries if entry["kind"] == "deployment"]
+    assert deployments[0]["after"] == "up: 3 servers on node[1-3]"
+    assert all(entry["claimed_command"].startswith("weir ") for entry in deployments)
+
+
 def test_what_was_killed_is_started_again(machines: Hosts) -> None:
     mount = machines.home / "mnt"
     machines["node1"].run("sh", "-c", f"echo kept >{mount}/file; sync {mount}/file")

@@ -57,7 +57,7 @@ def test_a_store_on_a_full_disk_comes_up(disk: Disk, stored: Store, stopped: boo
         disk.fill()
         words = stored.weir("run", "--prefix", "/weir", "--", "cat", "/weir/file").stdout
         assert words == "words\n"
-        assert "is full" in stored.weir("status").stderr
+        assert "is full [journal-full]" in stored.weir("status", code=1).stderr
     # What brings room is possible.
     stored.weir("run", "--prefix", "/weir", "--", "rm", "/weir/other")
     disk.free()

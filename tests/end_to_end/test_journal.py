@@ -88,8 +88,8 @@ def test_a_stopped_journal_is_told_of_until_its_device_works(device: Disk, store
         store.weir(*run, "python3", "-c", MAKE, code=1)
     shown = store.weir("status", code=1)
     assert "journals 0 of 1 take changes" in shown.stdout
-    assert "warning: server 0 takes no changes (EROFS): cannot " in shown.stderr
-    assert "begins anew by itself" in shown.stderr
+    assert "warning: server 0: it takes no changes (EROFS): cannot " in shown.stderr
+    assert "[journal-stopped]" in shown.stderr
     [server] = store.json("status", code=1)["servers"]
     assert (server["up"], server["journal"]["state"]) == (True, "stopped")
     refused = store.weir("up", "--no-mount", code=1).stderr
@@ -98,6 +98,8 @@ def test_a_stopped_journal_is_told_of_until_its_device_works(device: Disk, store
     assert store.weir(*run, "cat", "/weir/file").stdout == "words\n"
     device.free()
     wait_until("the journal begins anew", lambda: store.weir("status", code=None).returncode == 0)
-    assert "journals 1 of 1 take changes" in store.weir("status").stdout
+    answer = store.weir("status")
+    assert "journals 1 of 1 take changes" in answer.stdout
+    assert "[journal-failures]" in answer.stderr
     assert "already up" in store.weir("up", "--no-mount", code=1).stderr
     store.weir(*run, "mkdir", "/weir/folder")

@@ -176,7 +176,7 @@ def test_a_target_that_vanishes_answers_eio_until_it_is_back(store: Store, vanis
             troubles = {target["target"]: target["trouble"] for target in server["targets"]}
             assert str(folder) in troubles["0.0"]
             assert troubles["0.1"] is None
-            assert "target 0.0 has failed" in store.weir("targets", code=1).stderr
+            assert "[target-absent]" in store.weir("targets", code=1).stderr
             assert 'weir_target_failed{target="0.0",backend="dir"} 1' in metrics(server["metrics"])
             assert f"target {folder}" in (store.home / "servers/0/log").read_text()
             # New files go to the target that is left.

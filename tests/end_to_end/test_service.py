@@ -94,10 +94,10 @@ def test_the_units_are_sound(tmp_path: Path) -> None:
     for unit in UNITS.iterdir():
         text = unit.read_text().replace("ExecStart=weir ", f"ExecStart={program()[0]} ")
         (tmp_path / unit.name).write_text(text)
-    for name in ("weir-server@7.service", "weir-mount.service", "weir-planner.service", "weir-recorder.service"):
+    for name in ("weir-server@7", "weir-mount", "weir-planner", "weir-recorder", "weir-room"):
         answer = subprocess.run(
             # Manual pages are found once the package is installed.
-            ["systemd-analyze", "verify", "--man=no", tmp_path / name],
+            ["systemd-analyze", "verify", "--man=no", tmp_path / f"{name}.service"],
             capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,

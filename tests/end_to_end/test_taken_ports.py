@@ -126,6 +126,7 @@ def test_a_user_who_takes_both_ports_keeps_no_server_down(far: Store, fuse: None
         assert held.status().server == number
         state = store.weir("status")
         assert f"listens at {after[0]} instead" in state.stderr
+        assert state.stderr.count("[port-taken]") == 2
         assert metric(store, number) == 2
         listed = store.json("status")["servers"][number]["taken_ports"]
         assert [(each["name"], each["wanted"], each["address"], each["holder"]) for each in listed] == [

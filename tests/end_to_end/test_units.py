@@ -195,3 +195,17 @@ def test_the_planner_runs_beside_a_store(machines: Hosts) -> None:
     desk.reboot()
     wait_until("the planner comes with its host", lambda: shown(desk, "weir-planner", "ActiveState") == "active")
     assert desk.weir("deployments", "list").stdout.startswith("NAME")
+
+
+def test_the_health_of_a_store_knows_its_units(machines: Hosts) -> None:
+    stay(machines)
+    machines["node2"].run("systemctl", "stop", "weir-server@1")
+
+    def mend(host: str) -> str | None:
+        answer = machines[host].weir("health", "--within", "10", "--output", "json", code=None)
+        ended = [each["mend"] for each in json.loads(answer.stdout) if each["code"] == "server-down"]
+        return ended[0] if ended else None
+
+    command = "systemctl restart weir-server@1.service"
+    wait_until("the deploying host tells the unit", lambda: mend("desk") == f"ssh node2 {command}")
+    assert mend("node2") == command

@@ -64,10 +64,13 @@ beside an example of a scheduler."""
 
 PACKAGES = {
     "cli": {
+        "room",
         "plots",
         "deployment",
         "guard",
+        "health",
         "history",
+        "monitoring",
         "report",
         "interference",
         "planner",
@@ -118,6 +121,19 @@ PACKAGES = {
         "exports",
         "html_table",
     },
+    "room": {
+        "deployment",
+        "health",
+        "report",
+        "history",
+        "planner",
+        "store",
+        "distribution",
+        "ways",
+        "errors",
+        "plain_text",
+        "amounts",
+    },
     "report": {
         "history",
         "interference",
@@ -132,7 +148,9 @@ PACKAGES = {
         "amounts",
     },
     "guard": {"interference", "store", "ways", "errors"},
-    "history": {"interference", "simulation", "store", "ways", "errors"},
+    "monitoring": {"health", "store"},
+    "health": {"guard", "planner", "deployment", "store", "distribution", "errors", "amounts", "exports"},
+    "history": {"health", "interference", "simulation", "store", "ways", "errors"},
     "interference": {
         "provisioning",
         "simulation",

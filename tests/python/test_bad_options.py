@@ -39,6 +39,7 @@ ANY_TEXT = {
         *("weir find PATHS", "weir stats subscribe --file"),
         *("weir trace export --to", "weir place explain FILE", "weir place show --file", "weir place --database"),
         *("weir place --into", "weir rebalance PATHS", "weir adapt reconstruct --to", "weir config diff FILE"),
+        "weir config export --to",
         *("weir config show FILE", "weir simulate run SCENARIO", "weir simulate run --out", "weir simulate sweep FILE"),
         *("weir planner --socket", "weir planner --state", "weir planner --resources", "weir deployments --socket"),
         "weir job release --socket",
@@ -89,6 +90,7 @@ ANY_TEXT = {
         *("weir interference record --to", "weir interference collect PLAN", "weir interference collect --to"),
         "weir guard --model",
         *("weir record --history", "weir jobs --history", "weir replay --history"),
+        *("weir room --history", "weir room --unix", "weir top --history", "weir df --history"),
         *("weir report --history", "weir report --html"),
         *("weir interference train --to", "weir interference predict MODEL", "weir interference predict DATA"),
         *("weir interference matrix --to", "weir plan factors --matrix"),
@@ -115,6 +117,7 @@ ANY_TEXT = {
     "a name that is looked for in a file": {
         *("weir stats show --file-system", "weir adapt refactor --dataset", "weir sslo build --default"),
         *("weir interference evaluate --workload", "weir report JOB", "weir report --user"),
+        *("weir audit --kind", "weir audit --user"),
         *("weir adapt refactor --along", "weir adapt reconstruct --variable"),
     },
     "a pattern of names": {"weir find --name"},

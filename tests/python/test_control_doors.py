@@ -51,6 +51,8 @@ ROWS = {
     "PUT /v1/servers/{server}/state": ADMINISTRATOR,
     "PUT /v1/targets/{target}": ADMINISTRATOR,
     "PUT /v1/targets/{target}/state": ADMINISTRATOR,
+    "GET /v1/audit/{after}": ADMINISTRATOR,
+    "PUT /v1/audit": ADMINISTRATOR,
 }
 """The least caller that each request is answered to."""
 

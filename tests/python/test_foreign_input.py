@@ -42,6 +42,7 @@ from weir.provisioning.sharing import interference_factors
 from weir.provisioning.sharing.prices import PriceList, Tier
 from weir.provisioning.stress import kernels
 from weir.provisioning.stress.results import OWNER
+from weir.store import step_journal
 from weir.store.backup import take
 from weir.store.home import Home
 from weir.store.identity import Identity
@@ -386,6 +387,20 @@ def summaries(folder: Path) -> None:
     (folder / "plain.csv").write_bytes(b"".join(gzip.decompress(packed).splitlines(keepends=True)[:20]))
 
 
+def step_journals(folder: Path) -> None:
+    tiers = (
+        step_journal.TierEntry("/fast", None, None, None, 1e9),
+        step_journal.TierEntry("s3://a/run", 1e8, 5e7, 2e8, 9e7),
+    )
+    for number in range(30):
+        counts = {"pid": number % 2, "step": number, "read_bytes": 500 + number, "whole_bytes": 1000}
+        times = {"at": 1001.5 + number, "seconds": 0.2, "waited_seconds": 0.1, "deadline_seconds": 2.5}
+        names = {"job": "run.sh-1", "user": "ada", "host": "node", "stream": "/fast"}
+        errors = {"rmse": 1e-4, "max_error": 1e-3 / (number + 1), "augmentation": 0.5}
+        entry = step_journal.StepEntry(**counts, **times, **names, **errors, is_late=False, tiers=tiers)
+        step_journal.add(folder, entry)
+
+
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (foreign_streams.stream, 40),
     "named-stream": (foreign_streams.named_stream, 40),
@@ -424,6 +439,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "accounting": (accounting, 330),
     "classes": (classes, 100),
     "summaries": (summaries, 50),
+    "step-journals": (step_journals, 300),
 }
 """How the samples of each decoder are made, and how many rounds they go: other ones in each run of the tests."""
 
@@ -536,6 +552,7 @@ COMMANDS = {
     },
     "guard model": "windows",
     **dict.fromkeys(("record history", "jobs history", "replay history", "report history", "report html"), OWN),
+    **dict.fromkeys(("room history", "room unix", "top history", "df history"), OWN),
     **{"report traces": "traces", "report darshan": "darshan", "report windows": "windows"},
     **{f"interference {each}": OWN for each in ("import target", "evaluate plots", "train target", "collect target")},
     "interference import files": "windows",
@@ -570,6 +587,7 @@ COMMANDS = {
     "adapt refactor tiers": "stream",
     "adapt steps tiers": "stream",
     "config diff file": "configuration",
+    "config export file": OWN,
     "config show file": "configuration",
     "deploy file": "configuration",
     "find paths": OWN,

@@ -25,6 +25,7 @@ from weir.guard.forecast import Forecast
 from weir.guard.observations import Observation, Predicted, Traits, Use
 from weir.guard.owing import owed_by
 from weir.guard.served import predicted_of
+from weir.health import findings
 from weir.interference import predictor
 from weir.interference.collector import Collector, joined
 from weir.store.answers import LeasedJob, WaitedFor
@@ -118,6 +119,7 @@ def test_a_guard_that_is_killed_leaves_nothing_and_one_that_ends_at_once(store: 
         with guarding(store, *patient) as guard:
             wait_until("the guard acts", lambda: is_leased(store))
             os.kill(guard.pid, signal.SIGKILL)
+            wait_until("its death is found", lambda: "guard-died" in [each.code for each in findings(store)])
             guard.wait()
             wait_until("its lease ends", lambda: not is_leased(store))
         with guarding(store, *patient) as guard:

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 from store import Store, program
-from weir.cli.logs import _Log
 from weir.store import processes
+from weir.store.log_files import Log
 from weir.store.processes import older_log
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[_Log]:
-    with contextlib.closing(_Log("server 0", tmp_path / "log")) as opened:
+def log(tmp_path: Path) -> Iterator[Log]:
+    with contextlib.closing(Log("server 0", tmp_path / "log")) as opened:
         yield opened
 
 
-def test_the_last_lines_are_found_in_a_long_log(log: _Log) -> None:
+def test_the_last_lines_are_found_in_a_long_log(log: Log) -> None:
     lines = [f"line {number} {'x' * (number % 90)}" for number in range(20_000)]
     log.path.write_text("\n".join(lines) + "\nbegun")
     assert log.last(3) == [line.encode() for line in lines[-3:]]
@@ -32,7 +32,7 @@ def test_the_last_lines_are_found_in_a_long_log(log: _Log) -> None:
     assert list(log.fresh()) == []
 
 
-def test_a_log_that_began_anew_is_read_from_its_beginning(log: _Log) -> None:
+def test_a_log_that_began_anew_is_read_from_its_beginning(log: Log) -> None:
     assert log.last(5) == list(log.fresh()) == []
     log.path.write_text("one\ntwo\n")
     assert list(log.fresh()) == [b"one", b"two"]
@@ -40,7 +40,7 @@ def test_a_log_that_began_anew_is_read_from_its_beginning(log: _Log) -> None:
     assert list(log.fresh()) == [b"new"]
 
 
-def test_lines_are_followed_into_a_new_log(log: _Log) -> None:
+def test_lines_are_followed_into_a_new_log(log: Log) -> None:
     log.path.write_text("one\ntwo\n")
     assert log.last(1) == [b"two"]
     with log.path.open("a") as file:
@@ -84,7 +84,7 @@ def test_the_log_of_a_server_is_bounded_and_has_times_and_levels(store: Store) -
     store.weir("down")
 
 
-def test_a_log_without_ends_of_lines_takes_no_memory(log: _Log) -> None:
+def test_a_log_without_ends_of_lines_takes_no_memory(log: Log) -> None:
     log.path.write_bytes(b"x" * 1_000_000)
     assert list(log.fresh()) == []
     assert len(log.begun) <= 4096

@@ -67,6 +67,12 @@ def test_what_servers_knew_is_kept_and_shown(store: weir.store.Store) -> None:
     assert (jobs["victim"]["user"], jobs["hog"]["user"]) == ("ada", "bob")
     assert jobs["victim"]["culprits"][0][:2] == ["hog", "bob"]
     assert jobs["victim"]["waited_seconds"] > jobs["victim"]["device_seconds"]
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(begun / 1000 + BUSY_WINDOWS / 4))
+    then = document(store, "top", "--at", moment, "--interval", "2")
+    assert {job["job"] for job in then["jobs"]} == {"victim", "hog"}
+    assert then["until"] - then["since"] == 2.0
+    assert next(each["load"] for each in then["devices"] if each["device"] == "0.0") > 0.5
+    assert "2 s until then" in answer(store, "top", "--at", moment, "--interval", "2").stdout
     table = answer(store, "jobs", "--since", "1h").stdout
     assert "WAITED FOR" in table
     assert "hog" in table
@@ -86,6 +92,14 @@ def test_decisions_are_kept_with_the_moment_at_which_they_were_seen(store: weir.
     assert first["value"].startswith("fifo")
     assert second["value"].startswith("job-fair")
     assert first["at"] <= before <= second["at"]
+
+
+def test_findings_are_kept(store: weir.store.Store) -> None:
+    def found() -> list[str]:
+        return [each["subject"] for each in document(store, "jobs", "--since", "1h")["decisions"]]
+
+    with recording(store):
+        wait_until("a finding is kept", lambda: any(each.startswith("finding keeps-nothing of") for each in found()))
 
 
 def test_a_recorder_that_was_killed_goes_on_where_it_was_and_counts_nothing_twice(store: weir.store.Store) -> None:

@@ -1,12 +1,15 @@
 """`weir top` and `weir jobs`: what jobs do, live and once."""
 
+import fcntl
 import json
 import os
 import pty
 import re
 import select
 import signal
+import struct
 import subprocess
+import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +17,7 @@ from contextlib import contextmanager
 import pytest
 from store import Store, kill, program
 from waits import PATIENCE_SECONDS, wait_until
+from weir.cli.top_screen import Picture, View
 
 LOAD = """
 import os, sys
@@ -116,6 +120,85 @@ def test_the_terminal_is_refreshed_and_left_as_it_was(store: Store, colours: boo
     assert "\x1b[2J" not in text, "a screen that is cleared first flickers"
     assert ("\x1b[1m" in text) == colours
     assert "Traceback" not in text
+
+
+def test_keys_choose_a_job_open_it_sort_and_leave(store: Store) -> None:
+    with jobs_at_work(store), top_on_a_terminal(store) as (top, screen, read):
+        read(lambda seen: "large" in seen and "small" in seen)
+        os.write(screen, b"\x1b[B")
+        read(lambda seen: "\x1b[7m" in seen)
+        os.write(screen, b"\r")
+        details = read(lambda seen: "WAITS FOR  USER  DEVICE TIME" in seen)
+        assert re.search(r"(large|small) of \S+ \(\d+\) in \S+", details)
+        assert "waits since the job's begin: 50% " in details
+        os.write(screen, b"\x1b")
+        read(lambda seen: "DEVICE↓" in seen)
+        os.write(screen, b"\x1b[D")
+        read(lambda seen: "OP/S↓" in seen)
+        os.write(screen, b"r")
+        read(lambda seen: "OP/S↑" in seen)
+        os.write(screen, b"q")
+        left = read(lambda _: top.poll() is not None)
+        assert left.rstrip().endswith("\x1b[?25h\x1b[?1049l")
+        assert top.returncode == 0
+
+
+def test_a_key_has_an_effect_before_the_interval_ends_and_the_terminal_is_given_back(store: Store) -> None:
+    store.up(mount=False)
+    with top_on_a_terminal(store, "--interval", "600") as (top, screen, read):
+        read(lambda seen: "the first interval ends in 600 s" in seen)
+        os.write(screen, b"\x1b[5~xq")
+        read(lambda _: top.poll() is not None)
+        assert top.returncode == 0
+
+
+def test_choices_follow_the_job_and_not_the_line() -> None:
+    view, jobs = View(column=6), ["a", "b", "c"]
+    second = view.pressed("down", jobs, 11).pressed("down", jobs, 11)
+    assert second.chosen == "b"
+    assert second.pressed("down", ["b", "c", "a"], 11).chosen == "c"
+    assert second.pressed("up", ["c"], 11).chosen == "c", "the chosen job is gone"
+    assert second.pressed("down", [], 11).chosen == "b"
+    assert view.pressed("open", jobs, 11) == view, "nothing is chosen"
+    opened = second.pressed("open", jobs, 11)
+    assert opened.pressed("right", jobs, 11) == opened
+    assert opened.pressed("close", jobs, 11) == second
+    assert view.pressed("left", jobs, 11).column == 5
+    assert View(column=10, is_reversed=True).pressed("right", jobs, 11) == View(column=0)
+
+
+def test_the_chosen_row_is_on_the_screen_and_no_line_is_longer_than_it() -> None:
+    rows = [f"row {number}" for number in range(100)]
+    for chosen in (0, 50, 99):
+        text = Picture(["head", "second"], "title", rows, chosen).text(20, 10, keys=True)
+        assert f"\x1b[7mrow {chosen}".ljust(24) in text
+        lines = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).splitlines()
+        assert len(lines) <= 10
+        assert all(len(line) <= 20 for line in lines[:-1])
+
+
+@contextmanager
+def top_on_a_terminal(
+    store: Store, *options: str
+) -> Iterator[tuple[subprocess.Popen[bytes], int, Callable[[Callable[[str], bool]], str]]]:
+    """`weir top` on a terminal: its process, the terminal's other end, and a reader that waits until enough is seen."""
+    screen, terminal = pty.openpty()
+    settings = termios.tcgetattr(terminal)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 140, 0, 0))
+    command = [*program(), "top", "--interval", "0.2", *options]
+    top = subprocess.Popen(command, env=store.variables(TERM="xterm"), stdin=terminal, stdout=terminal, stderr=terminal)
+
+    def read(is_enough: Callable[[str], bool]) -> str:
+        return read_until(screen, lambda seen: is_enough(seen.decode(errors="replace"))).decode(errors="replace")
+
+    try:
+        yield top, screen, read
+        assert termios.tcgetattr(terminal) == settings
+    finally:
+        top.kill()
+        top.wait(PATIENCE_SECONDS)
+        os.close(terminal)
+        os.close(screen)
 
 
 def read_until(screen: int, is_enough: Callable[[bytes], bool], *, seconds: float = PATIENCE_SECONDS) -> bytes:

@@ -45,6 +45,12 @@ STAYS: dict[str, dict[str, str]] = {
         "ProtectHome": "the program may lie in a home, where it is read",
         "DeviceAllow": "the system's own devices, such as /dev/urandom",
     },
+    "weir-room.service": {
+        "ProtectSystem": "a history may lie anywhere but in /usr, /boot and /etc",
+        "ProtectHome": "the program may lie in a home, where it is read",
+        "DeviceAllow": "the system's own devices, such as /dev/urandom",
+        "MemoryDenyWriteExecute": "the script engine that puts the figures' scripts together makes code",
+    },
     "weir-mount.service": {
         **_WITHOUT_MOUNTS,
         "DeviceAllow": "/dev/fuse",
@@ -78,6 +84,7 @@ STAYS: dict[str, dict[str, str]] = {
 EXPOSURE_MAX = {
     "weir-server@.service": 2.5,
     "weir-recorder.service": 2.5,
+    "weir-room.service": 2.6,
     "weir-mount.service": 5.2,
     "weir-planner.service": 6.0,
 }
@@ -109,7 +116,7 @@ def test_a_setting_stands_once_and_a_unit_of_a_mount_has_no_mounts_of_its_own(un
     names = [name for name, _ in settings(unit) if name not in ("SystemCallFilter", "Environment", "After", "Wants")]
     assert len(names) == len(set(names))
     assert "CapabilityBoundingSet" in names and "SystemCallArchitectures" in names
-    if unit not in ("weir-server@.service", "weir-recorder.service"):
+    if unit not in ("weir-server@.service", "weir-recorder.service", "weir-room.service"):
         assert not set(_WITHOUT_MOUNTS) & set(names)
 
 

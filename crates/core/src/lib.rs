@@ -26,6 +26,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr))]
 
 pub mod accounts;
+pub mod audit;
 pub mod clock;
 pub mod config;
 pub mod control;

@@ -31,6 +31,11 @@ pub(crate) fn wall_seconds() -> u64 {
     unix_time().as_secs()
 }
 
+/// Unix time in seconds, to the millisecond, for entries of the audit: JSON gives each such number back as it was.
+pub(crate) fn wall_moment() -> f64 {
+    unix_time().as_millis() as f64 / 1000.0
+}
+
 fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

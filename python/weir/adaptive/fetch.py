@@ -4,7 +4,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,8 @@ class TierRead:
         seconds: Time from the first read to the last one that arrived, or to the deadline.
         bandwidth: Achieved bandwidth in bytes per second; None where nothing was read.
         warning: Reason not to trust the forecast.
+        forecast_low: Lower end of the forecast's interval, which holds four of five bandwidths.
+        forecast_high: Upper end.
     """
 
     url: str
@@ -72,6 +74,8 @@ class TierRead:
     seconds: float
     bandwidth: float | None
     warning: str | None = None
+    forecast_low: float | None = None
+    forecast_high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -422,10 +426,12 @@ class Fetch:
         if progress.plan is not None:
             barren = progress.begun_bytes if bandwidth is None and not progress.failed else 0
             channel.planner.record(plan, moment, progress.arrived_bytes, seconds, bandwidth, begun_bytes=barren)
-        forecast = None if plan.forecast is None else plan.forecast.value
-        warning = None if plan.forecast is None else plan.forecast.warning
         url = channel.place.tier.url
-        return TierRead(url, forecast, plan.wanted_bytes, progress.arrived_bytes, seconds, bandwidth, warning)
+        read = TierRead(url, None, plan.wanted_bytes, progress.arrived_bytes, seconds, bandwidth)
+        if (known := plan.forecast) is None:
+            return read
+        ends = {"forecast_low": known.low, "forecast_high": known.high}
+        return replace(read, forecast=known.value, warning=known.warning, **ends)
 
 
 def _length(spans: Sequence[Span]) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 from weir.adaptive.catalogue import OPEN_SECONDS_MAX, Catalogue, complete
 from weir.adaptive.errors import AdaptiveError, AdaptiveWarning, DeadlineError, NoStreamError, StepError
 from weir.adaptive.fetch import Arrived, Channel, Fetch, TierRead
+from weir.adaptive.journal import journal_of
 from weir.adaptive.lanes import Lane
 from weir.adaptive.manifest import Manifest, manifest_name, spelled
 from weir.adaptive.policy import Accuracy, Fixed, Planner, Policy, policy_of
@@ -144,6 +145,7 @@ class Reader:
         follow_seconds = min(follow_seconds, _FOLLOW_SECONDS_MAX)
         places, self._catalogue = _opened(tiers, min(open_seconds, WAIT_SECONDS_MAX), follow_seconds, tolerant=tolerant)
         self._channels = [_channel(place, chosen, warm_up_steps, slowdowns) for place in places]
+        self._journal = journal_of([place.url for place in places])
         self._accuracy, self._policy = accuracy, chosen
         self._has_deadline = deadline_seconds is not None and deadline_seconds <= _FOLLOW_SECONDS_MAX
         self._wait_seconds = deadline_seconds if deadline_seconds and self._has_deadline else WAIT_SECONDS_MAX
@@ -342,10 +344,14 @@ class Reader:
         if self._prefetch:
             self._read_ahead()
         try:
-            return self._restored(fetch, arrived, begun, waited, cut)
+            step = self._restored(fetch, arrived, begun, waited, cut)
         finally:
             for channel in self._channels:
                 channel.planner.learn()
+        if self._journal is not None and arrived.manifest is not None:
+            whole = arrived.manifest.total_bytes
+            self._journal.note(step, whole_bytes=whole, deadline_seconds=self._deadline_seconds)
+        return step
 
     def _take(self) -> Fetch | None:
         """The begun fetch of the next step; a step that is not written yet is waited for."""

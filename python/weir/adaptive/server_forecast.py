@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from weir.store.errors import StoreError
 
 if TYPE_CHECKING:
+    from weir import _core
     from weir.prediction.bandwidth import Forecast
     from weir.store.answers import Job, Target
     from weir.store.control import Server
@@ -205,8 +206,10 @@ def server_forecast_of(folder: str | None) -> ServerForecast | None:
         return None
     from weir.store.control import servers_of
 
+    claims = own_claims()
+    job = None if claims is None else claims["job"]
     try:
-        return ServerForecast(ServerPoll(servers_of(Path(chosen), None, timeout_seconds=_TIMEOUT_SECONDS), _own_job()))
+        return ServerForecast(ServerPoll(servers_of(Path(chosen), None, timeout_seconds=_TIMEOUT_SECONDS), job))
     except StoreError:
         return None
 
@@ -229,13 +232,14 @@ def _speed(target: "Target") -> float:
     return next((float(speed) for speed in known if speed), 1.0)
 
 
-def _own_job() -> str | None:
+def own_claims() -> "_core.Claims | None":
+    """The claims of this process's credential; None where it has none that can be read."""
     from weir import _core
 
     chosen = os.environ.get("WEIR_CREDENTIAL")
     if not chosen:
         return None
     try:
-        return _core.claims_of_credential(Path(chosen).read_text())["job"]
+        return _core.claims_of_credential(Path(chosen).read_text())
     except (OSError, ValueError):
         return None

@@ -8,7 +8,7 @@ from weir.store.errors import StoreError, UnprovenServerError
 from weir.store.home import Home, find_cluster
 
 if TYPE_CHECKING:
-    from weir.store.answers import Status, Target
+    from weir.store.answers import Target
     from weir.store.control import Server
 
 Answer = TypeVar("Answer")
@@ -128,7 +128,7 @@ def hosts_of(home: Home) -> dict[int, str]:
         described = record.read(home)
     except StoreError:
         return {}
-    return {} if described is None else {number: part.host for part in described.members for number in part.servers}
+    return {} if described is None else record.hosts_by_server(described)
 
 
 def backend_words(target: "Target") -> str:
@@ -143,21 +143,3 @@ def backend_words(target: "Target") -> str:
         "failed": target.trouble is not None,
     }
     return ", ".join([target.backend, *(word for word, is_so in unusual.items() if is_so)])
-
-
-def failed_targets(answering: "list[Status]") -> list[str]:
-    """Warn of targets whose folders are gone, or whose devices failed.
-
-    Args:
-        answering: States of servers.
-
-    Returns:
-        Names of the targets.
-    """
-    failed = [target for server in answering for target in server.targets if target.trouble is not None]
-    for target in failed:
-        warn(
-            f"target {target.target} has failed: {target.trouble}",
-            hint="bytes on it answer EIO; where its folder is gone, it is served again once the folder is back",
-        )
-    return [target.target for target in failed]

@@ -1,11 +1,11 @@
 """`weir backup` and `weir restore`: the metadata of a store, in a file."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import say
+from weir.cli.errors import say, tell
 from weir.cli.output import output_option, show, size
 from weir.cli.parameters import EXISTING_FILE, FILE
 from weir.store.home import Home
@@ -22,13 +22,30 @@ def backup(home: Home, file: Path, output: str) -> None:
     """Write the metadata of the servers on this host to FILE, while the store runs.
 
     The metadata is all names, layouts and rights of files, from the journals, with the site's key and the
-    configuration. The bytes of files stay on their targets. Only you may read FILE.
+    configuration. The bytes of files stay on their targets. Only you may read FILE. On the host that a store was
+    deployed from, a file FILE.HOST is written for each host with servers, or none; `weir restore` takes it there.
     """
     from weir.cli.elsewhere import refuse_elsewhere
+    from weir.cli.progress import working
+    from weir.deployment import backups, fanout, record
+    from weir.store import auditing
+    from weir.store.audits import ToldEntry
     from weir.store.backup import take
 
-    refuse_elsewhere(home, "`weir backup`")
-    _show(take(home, file.absolute()), "written", output)
+    file = file.absolute()
+    described = record.read(home)
+    if described is not None:
+        with working("backup") as shown, fanout.telling(shown):
+            taken_all = backups.take_all(described, file)
+        _show_all(taken_all, output)
+    else:
+        refuse_elsewhere(home, "`weir backup`")
+        with working("backup") as shown:
+            taken = take(home, file, told=shown)
+        _show(taken, "written", output)
+    # Whoever has the file has the site's key.
+    if home.cluster.is_file():
+        auditing.tell(home, ToldEntry("backup", after=str(file)), tell)
 
 
 @click.command()
@@ -54,18 +71,34 @@ def restore(home: Home, file: Path, yes: bool, output: str) -> None:
 
 
 def _show(taken: "Taken", deed: str, output: str) -> None:
-    from datetime import datetime
+    rows = [
+        ("file", taken.path),
+        ("servers", ", ".join(map(str, taken.servers))),
+        ("size", size(taken.size_bytes)),
+        ("taken", _time(taken)),
+    ]
+    show(output, _document(taken), ("BACKUP", deed), rows)
 
-    document = {
+
+def _show_all(backups: "dict[str, Taken]", output: str) -> None:
+    document = {"hosts": [{"host": host, **_document(taken)} for host, taken in backups.items()]}
+    rows = [
+        (host, ",".join(map(str, taken.servers)), size(taken.size_bytes), _time(taken), taken.path)
+        for host, taken in backups.items()
+    ]
+    show(output, document, ("HOST", "SERVERS", "SIZE", "TAKEN", "FILE"), rows)
+
+
+def _document(taken: "Taken") -> dict[str, Any]:
+    return {
         "file": str(taken.path),
         "servers": list(taken.servers),
         "size_bytes": taken.size_bytes,
         "taken_seconds": taken.taken_seconds,
     }
-    rows = [
-        ("file", taken.path),
-        ("servers", ", ".join(map(str, taken.servers))),
-        ("size", size(taken.size_bytes)),
-        ("taken", datetime.fromtimestamp(taken.taken_seconds).isoformat(" ", "seconds")),
-    ]
-    show(output, document, ("BACKUP", deed), rows)
+
+
+def _time(taken: "Taken") -> str:
+    from datetime import datetime
+
+    return datetime.fromtimestamp(taken.taken_seconds).isoformat(" ", "seconds")

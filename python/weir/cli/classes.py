@@ -106,7 +106,7 @@ def build_classes(
     log is read once, so the same command goes on after Ctrl-C or a crash, and with more logs.
     """
     _check_packages()
-    from weir.cli.progress import bars
+    from weir.cli.progress import progress
     from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS
     from weir.provisioning.learning.building import REPORT, TABLE, Options, build
     from weir.provisioning.learning.parsing import check
@@ -126,7 +126,7 @@ def build_classes(
         interval_max=interval_max,
     )
     try:
-        with bars() as show, chosen_pool(where, folder, Processes) as pool:
+        with progress() as show, chosen_pool(where, folder, Processes) as pool:
             table, report = build(logs, folder, pool, options, show)
     except KeyboardInterrupt:
         say("interrupted; the same command goes on")

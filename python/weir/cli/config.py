@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from weir.cli.config_export import export
 from weir.cli.options import origin_of, store_options
 from weir.cli.output import output_option
 from weir.cli.output import show as show_result
@@ -16,7 +17,10 @@ from weir.store.home import Home
 
 @click.group()
 def config() -> None:
-    """Show the settings and their origins."""
+    """Show the settings and their origins, and print files for Prometheus and Grafana."""
+
+
+config.add_command(export)
 
 
 @config.command()

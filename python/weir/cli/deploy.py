@@ -86,7 +86,9 @@ def deploy(
     exit code is then 1. One server runs on each host, unless the file
     or --servers has more.
     """
+    from weir.cli.progress import working
     from weir.deployment import deployment, handover, record
+    from weir.deployment.fanout import telling
     from weir.deployment.unchanged import Given
     from weir.store import restored
 
@@ -103,13 +105,16 @@ def deploy(
         port_given = port if _is_given(context, "port") else None
         other = Given(clients_given, network, port_given, "" if no_mount else point, via, ssh_options or None, program)
         _refuse_unlike(context, home, present, given, other, is_described=nodes is not None or file is not None)
-    if present is not None and nodes is None and file is None:
-        deployed = deployment.bring_up(home, present, tell, accept_journal_loss=accept_journal_loss)
-    else:
-        servers, reach = _hosts(nodes, clients, via, ssh_options, program)
-        wanted = deployment.Wanted(servers, _listed(clients), network, port, "" if no_mount else point)
-        configuration = _configuration(context, home, file, present, given, len(wanted.servers))
-        deployed = deployment.deploy(home, wanted, reach, configuration, tell, accept_journal_loss=accept_journal_loss)
+    with working("deploy") as shown, telling(shown):
+        if present is not None and nodes is None and file is None:
+            deployed = deployment.bring_up(home, present, tell, accept_journal_loss=accept_journal_loss)
+        else:
+            servers, reach = _hosts(nodes, clients, via, ssh_options, program)
+            wanted = deployment.Wanted(servers, _listed(clients), network, port, "" if no_mount else point)
+            configuration = _configuration(context, home, file, present, given, len(wanted.servers))
+            deployed = deployment.deploy(
+                home, wanted, reach, configuration, tell, accept_journal_loss=accept_journal_loss
+            )
     restored.tell(home, tell)
     return _report(home, deployed, output)
 
@@ -202,9 +207,17 @@ def _configuration(
 
 
 def _report(home: Home, deployed: "Deployed", output: str) -> int:
+    from dataclasses import asdict
+
+    from weir.cli.findings import warn_of
     from weir.deployment.nodes import folded
+    from weir.health import gather, judge
+    from weir.store.control import TIMEOUT_SECONDS
     from weir.store.decoding import encode
 
+    facts = gather(home, TIMEOUT_SECONDS, with_hosts=False)
+    found = judge(facts)
+    answering, known = len(facts.answering()), len(facts.servers)
     members = deployed.record.members
     left_out = [member.host for member in members if member.host not in deployed.mounts]
     document = {
@@ -214,16 +227,19 @@ def _report(home: Home, deployed: "Deployed", output: str) -> int:
         "hosts": [{**encode(member), "mount": deployed.mounts.get(member.host)} for member in members],
         "left_out": left_out,
         "servers": [encode(address) for address in deployed.addresses],
+        "findings": [asdict(each) for each in found],
     }
     serving = [member.host for member in members if member.servers]
     mounting = [host for host, point in deployed.mounts.items() if point]
     points = sorted({point for point in deployed.mounts.values() if point})
     rows = [
-        ("servers", f"{len(deployed.addresses)} on {folded(serving)}"),
+        ("servers", f"{known if answering == known else f'{answering} of {known} answer,'} on {folded(serving)}"),
         ("mounts", f"{', '.join(points)} on {folded(mounting)}" if mounting else "none"),
         ("home", home.root),
     ]
-    show(output, document, ("STORE", "up"), rows)
+    is_whole = not left_out and all(each.level != "error" for each in found)
+    show(output, document, ("STORE", "up" if is_whole else "up in part"), rows)
+    warn_of(found)
     if output == "table":
         say("next: `weir run -- CMD` on a host runs a program on it, `weir status` shows it, `weir down` ends it")
-    return FAILED if left_out else 0
+    return 0 if is_whole else FAILED

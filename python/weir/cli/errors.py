@@ -15,6 +15,8 @@ FAILED = 1
 """Exit code of a command that failed, or whose answer is negative."""
 USAGE = 2
 """Exit code of a command with wrong arguments or settings."""
+_LINE_BEGIN = "\r\x1b[K"
+"""Goes to the begin of the line and clears it (ECMA-48, EL)."""
 _EXTRAS = (
     *("planner", "provisioning", "interference", "adaptive", "deployment", "staging", "simulation", "placement"),
     "plots",
@@ -178,4 +180,6 @@ def coloured(text: str, colour: int) -> str:
 
 
 def _tell(mark: str, words: str) -> None:
-    print(f"{mark} {plain(words)}" if mark else plain(words), file=sys.stderr)
+    # Words take the place of a line of progress that is there.
+    begin = _LINE_BEGIN if sys.stderr.isatty() else ""
+    print(f"{begin}{mark} {plain(words)}" if mark else f"{begin}{plain(words)}", file=sys.stderr)

@@ -53,6 +53,7 @@ def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, out
     something is left. Nothing is changed without --repair.
     """
     from weir.cli.elsewhere import refuse_elsewhere
+    from weir.cli.progress import working
     from weir.store.repair import check_stopped
 
     moved: list[Repaired] = []
@@ -60,9 +61,10 @@ def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, out
     left: tuple[MendedFault, ...] = ()
     if offline:
         refuse_elsewhere(home, "`weir fsck --offline`")
-        checked, tree, folders, moved, notices = check_stopped(
-            home, repair=repair, accept_journal_loss=accept_journal_loss
-        )
+        with working("check"):
+            checked, tree, folders, moved, notices = check_stopped(
+                home, repair=repair, accept_journal_loss=accept_journal_loss
+            )
         for notice in notices:
             say(f"a start would do: {notice}")
     elif accept_journal_loss:
@@ -75,12 +77,16 @@ def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, out
         from weir.store.tree_servers import check_running_tree
 
         servers = administered(home, "check it")
-        if repair:
-            repaired = repair_tree(servers)
-            tree, mended, left = repaired.checked, repaired.mended, repaired.left
-        else:
-            tree = check_running_tree(servers)
-        checked, folders = check_running(servers), check_running_folders(servers)
+        with working("check") as shown:
+            shown("tree", 0, 0)
+            if repair:
+                repaired = repair_tree(servers)
+                tree, mended, left = repaired.checked, repaired.mended, repaired.left
+            else:
+                tree = check_running_tree(servers)
+            checked = check_running(servers, told=shown)
+            shown("folders", 0, 0)
+            folders = check_running_folders(servers)
     _print(output, (checked, tree, folders), moved, (*mended, *left))
     silent = sorted({*checked.silent, *tree.silent})
     for number in silent:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from weir.cli.errors import USAGE, CommandError, say
+from weir.cli.errors import USAGE, CommandError, say, tell
 from weir.cli.output import output_option, show
 from weir.cli.parameters import PATH, Checked, Number, each
 from weir.store import values
@@ -59,7 +59,8 @@ def grant(
     change the way to it. The user runs programs with `weir run --credential FILE -- CMD`, or sets
     WEIR_CREDENTIAL to the file.
     """
-    from weir.store import identity
+    from weir.store import auditing, identity
+    from weir.store.audits import ToldEntry
     from weir.store.cluster import announced
     from weir.store.files import make_folder
     from weir.ways import write_whole
@@ -82,6 +83,9 @@ def grant(
         priority=priority,
     )
     text = claims.mint(site_key, hours * 3600)
+    if home.cluster.is_file():
+        entry = ToldEntry("grant", f"uid {uid}", after=f"job {claims.job}, as {claims.user}, for {hours:g} hours")
+        auditing.tell(home, entry, tell)
     if path is not None and str(path) == "-":
         print(text, end="")
         return

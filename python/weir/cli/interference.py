@@ -144,9 +144,11 @@ def train(data: tuple[Path, ...], bins: str, target: Path, with_network: bool, i
     with --general, too: costs of requests, on which ratios rest, are those of the training's devices.
     """
     windows = _windows(data)
+    from weir.cli.progress import working
     from weir.interference import predictor
 
-    made = predictor.train(windows, _read_bins(bins), with_network=with_network, is_general=is_general)
+    with working("training"):
+        made = predictor.train(windows, _read_bins(bins), with_network=with_network, is_general=is_general)
     predictor.save(made, target)
     for workload, missing in predictor.missing_windows(windows).items():
         warn(

@@ -252,7 +252,7 @@ class _Telling:
     """The takers of notices and progress, for the length of a block."""
 
     def __enter__(self) -> "Tellers":
-        from weir.cli.copy_progress import copy_progress
+        from weir.cli.progress import copy_progress
         from weir.provisioning.lifecycle.execution import Tellers
 
         self._progress = copy_progress()

@@ -28,6 +28,11 @@ _HEADER = (
     "WAIT P99",
     "WAITS FOR",
 )
+_CODES = (
+    *("server-down", "server-silent", "server-unproven", "identity-refused", "version-differs"),
+    "job-blocked",
+)
+"""Codes of findings that are told: those of servers without an answer, and of jobs."""
 _PAST_HEADER = ("JOB", "USER", "NODES", "READ", "WRITTEN", "DEVICE", "OWED", "RECEIVED", "WAITED", "WAITED FOR")
 
 
@@ -54,8 +59,8 @@ def jobs(
     while the job was active at any of them. WAIT is the time that a request waits for its turn, on the worst server.
     WAITS FOR is the job that received most while this one had requests queued, with the device time it received
     meanwhile. --output json has more. The policy fifo owes no shares. While a lease of `weir guard` is in force, LEASE
-    has the terms of each job under it, for who can read the site's key. The exit code is 1 where a server does not
-    answer.
+    has the terms of each job under it, for who can read the site's key. While a server does not answer, FINDING has the
+    code of `weir health` for each job that may wait for it. The exit code is 1 then.
 
     --since 14:00, yesterday, 2h, 3d or 2026-03-01T14:00 shows the same of the past, also of a store that is down.
     WAITED is then the device time that others received while the job had requests queued. What was not recorded is told
@@ -66,16 +71,19 @@ def jobs(
         return _show_past(home, *stretch(since, until), history, output)
     if until is not None or history is not None:
         raise click.UsageError("--until and --history need --since", context)
-    from weir.cli.asking import ask_store
-    from weir.cli.leases import leases_of, tell_leases, terms_of, terms_words
+    from weir.cli.findings import warn_of
+    from weir.cli.leases import tell_leases, terms_of, terms_words
+    from weir.health import gather, job_words, judge
     from weir.store.accounts import merge
-    from weir.store.control import Server
+    from weir.store.control import TIMEOUT_SECONDS
     from weir.store.decoding import encode
 
-    answers = ask_store(home, Server.jobs)
-    known = [table for _, table in answers if table is not None]
-    leases = leases_of(server for server, table in answers if table is not None)
-    merged = [job for job in merge(known) if everyone or job.active]
+    facts = gather(home, TIMEOUT_SECONDS, with_hosts=False)
+    known = [each.jobs for each in facts.servers if each.jobs is not None]
+    leases = {each.server.number: each.lease for each in facts.servers if each.lease and each.lease.is_leased}
+    found = [each for each in judge(facts) if each.code in _CODES]
+    blocked = {each.object for each in found}
+    merged = [job for job in merge(known) if everyone or job.active or job_words(job) in blocked]
     terms = [terms_of(job, leases) for job in merged]
     header: tuple[str, ...] = _HEADER
     rows = [_row(job) for job in merged]
@@ -85,13 +93,18 @@ def jobs(
     if leases:
         header += ("LEASE",)
         rows = [(*row, terms_words(each)) for row, each in zip(rows, terms, strict=True)]
+    codes = [[each.code for each in found if each.object == job_words(job)] for job in merged]
+    if any(codes):
+        header += ("FINDING",)
+        rows = [(*row, " ".join(own) or "-") for row, own in zip(rows, codes, strict=True)]
     document = [
-        {**encode(job), "lease": None if each is None else encode(each)}
-        for job, each in zip(merged, terms, strict=True)
+        {**encode(job), "lease": None if each is None else encode(each), "findings": own}
+        for job, each, own in zip(merged, terms, codes, strict=True)
     ]
     show(output, document, header, rows)
     tell_leases(leases)
-    return 0 if len(known) == len(answers) else FAILED
+    warn_of(found)
+    return 0 if len(known) == len(facts.servers) else FAILED
 
 
 def _row(job: "Job") -> tuple[object, ...]:

@@ -3,8 +3,7 @@
 import contextlib
 import os
 import shlex
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +116,7 @@ def _of_matrix(file: Path, policy: str, count: int | None) -> "FactorTable":
 
 
 def _measured(path: Path | None, node: str | None, other_node: str | None, chosen: dict[str, Any]) -> "FactorTable":
+    from weir.cli.progress import progress
     from weir.provisioning.behaviour.classes import built_in
     from weir.provisioning.pairwise import runs
 
@@ -126,8 +126,8 @@ def _measured(path: Path | None, node: str | None, other_node: str | None, chose
     if node is not None and other_node is not None:
         nodes = (runs.Node(tuple(_words(node))), runs.Node(tuple(_words(other_node))))
     scales = sorted(set(chosen["scales"]))
-    with _experiment(path, nodes, max(scales), chosen) as experiment, _progress() as progress:
-        found = runs.factors(classes, scales, experiment, progress)
+    with _experiment(path, nodes, max(scales), chosen) as experiment, progress() as shown:
+        found = runs.factors(classes, scales, experiment, lambda done, parts: shown("pairs", done, parts))
     where, placed = f"on {path}", f"nodes `{node}` and `{other_node}`"
     if path is None:
         where = (
@@ -168,21 +168,6 @@ def _experiment(path: Path | None, nodes: Any, processes: int, chosen: dict[str,
         store.job("two", user="two", group="two", nodes=1, priority=1) as two,
     ):
         yield runs.Experiment(folder=Path(PREFIX), environments=(one, two), **conditions)
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda done, parts: None
-        return
-    with click.progressbar(length=1, label="pairs", file=sys.stderr) as bar:
-
-        def show(done: int, parts: int) -> None:
-            bar.length = parts
-            bar.update(done - bar.pos)
-
-        yield show
 
 
 def _write(table: "FactorTable", into: Path) -> None:

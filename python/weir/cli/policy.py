@@ -1,9 +1,6 @@
 """`weir policy`: the division of a store's time among jobs."""
 
-import contextlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import click
 
@@ -14,12 +11,7 @@ from weir.cli.output import output_option, sharing_name
 from weir.cli.output import show as show_result
 from weir.cli.parameters import Checked
 from weir.store import values
-from weir.store.errors import SilentServerError, StoreError
 from weir.store.home import Home
-
-if TYPE_CHECKING:
-    from weir.store.answers import Sharing
-    from weir.store.control import Server
 
 
 @click.group()
@@ -82,11 +74,14 @@ def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> i
     """
     from weir.store.configuration import check_sharing
     from weir.store.decoding import encode
+    from weir.store.sharing import set_everywhere
 
     name, enforcer = check_sharing(policy, scheduler)
     wanted = (name, None if scheduler is None else enforcer)
     servers = administered(home, "change its policy")
-    changed = _set_everywhere(home, servers, wanted)
+    changed = set_everywhere(
+        servers, wanted, lambda server, error: warn_of_silence(home, server, error, then=", with this policy")
+    )
     if not changed:
         raise CommandError("no server answers, so no policy was changed", hint="`weir up` starts the servers again")
     rows = [
@@ -102,35 +97,3 @@ def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> i
     ]
     show_result(output, {**encode(changed[0].now), "servers": answers}, ("SERVER", "WAS", "IS"), rows)
     return 0 if len(changed) == len(servers) else FAILED
-
-
-@dataclass(frozen=True)
-class _Change:
-    """A server's policy and scheduler before and after the change."""
-
-    server: "Server"
-    was: "Sharing"
-    now: "Sharing"
-
-
-def _set_everywhere(home: Home, servers: "Sequence[Server]", wanted: tuple[str, str | None]) -> list[_Change]:
-    """Change every server that answers, or none if one refuses."""
-    from weir.store.control import Server, ask_all
-
-    changed: list[_Change] = []
-    # All are asked before one is told, because servers tell each other.
-    for server, was in zip(servers, ask_all(servers, Server.sharing), strict=True):
-        try:
-            if isinstance(was, StoreError):
-                raise was
-            now = server.set_sharing(*wanted)
-        except SilentServerError as error:
-            warn_of_silence(home, server, error, then=", with this policy")
-            continue
-        except StoreError:
-            for before in changed:
-                with contextlib.suppress(StoreError):
-                    before.server.set_sharing(before.was.policy, before.was.scheduler)
-            raise
-        changed.append(_Change(server, was, now))
-    return changed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.asking import administered, ask_store, warn_of_silence
-from weir.cli.errors import FAILED, CommandError
+from weir.cli.errors import FAILED
 from weir.cli.output import Quantity, output_option, size
 from weir.cli.output import show as show_result
 from weir.cli.parameters import PATH, Checked
@@ -18,7 +18,6 @@ from weir.store.home import Home, find_cluster
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from weir.store.answers import QuotaLimits
     from weir.store.control import Server
     from weir.store.quotas import OwnerQuota
 
@@ -92,6 +91,7 @@ def set_quota(
     until it is below. A server that is down follows when it is back; the exit code is then 1.
     """
     from weir.store.answers import QuotaLimits
+    from weir.store.quotas import limits_of, set_limits
 
     owner = _owner(user, group, kind)
     if unset == (most_bytes is not None or most_inodes is not None):
@@ -99,14 +99,18 @@ def set_quota(
     servers = administered(home, "set its quotas")
     limits = None
     if not unset:
-        now = _set_now(servers, owner)
+        now = limits_of(servers, *owner)
         limits = QuotaLimits(
             bytes_max=now.bytes_max if most_bytes is None else values.size_limit(most_bytes),
             inodes_max=now.inodes_max if most_inodes is None else values.count_limit(most_inodes),
         )
-    told, all_took_them = _tell(home, servers, owner, limits)
+
+    def warn(server: "Server", error: SilentServerError) -> None:
+        warn_of_silence(home, server, error, then=", with these limits")
+
+    told = set_limits(servers, *owner, limits, warn)
     _print(output, [_line(told, owner)])
-    return 0 if all_took_them else FAILED
+    return 0 if len(told) == len(servers) else FAILED
 
 
 def _owner(user: str | None, group: str | None, kind: str | None) -> tuple[str, int | None]:
@@ -116,40 +120,6 @@ def _owner(user: str | None, group: str | None, kind: str | None) -> tuple[str, 
     if kind is not None:
         return kind, None
     return ("user", values.user(user)) if user is not None else ("group", values.group(str(group)))
-
-
-def _set_now(servers: "list[Server]", owner: tuple[str, int | None]) -> "OwnerQuota | QuotaLimits":
-    """The limits that were set for the owner; none where it has none of its own."""
-    from weir.store.answers import QuotaLimits
-    from weir.store.control import Server, ask_all
-
-    for answer in ask_all(servers, Server.quotas):
-        if not isinstance(answer, StoreError):
-            for line in answer:
-                if (line.kind, line.id) == owner and line.is_set:
-                    return QuotaLimits(line.bytes_max, line.inodes_max)
-            break
-    return QuotaLimits(None, None)
-
-
-def _tell(
-    home: Home, servers: "list[Server]", owner: tuple[str, int | None], limits: "QuotaLimits | None"
-) -> "tuple[list[Server], bool]":
-    """Tell every server, as the limits are to hold at once; answers those that took them, and whether all did."""
-    from weir.store.control import ask_all
-
-    told: list[Server] = []
-    answers = ask_all(servers, lambda server: server.set_quota(*owner, limits))
-    for server, answer in zip(servers, answers, strict=True):
-        if isinstance(answer, SilentServerError):
-            warn_of_silence(home, server, answer, then=", with these limits")
-        elif isinstance(answer, StoreError):
-            raise answer
-        else:
-            told.append(server)
-    if not told:
-        raise CommandError("no server answers, so no limit was changed", hint="`weir up` starts the servers again")
-    return told, len(told) == len(servers)
 
 
 def _line(servers: "list[Server]", owner: tuple[str, int | None]) -> "OwnerQuota":

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,8 @@ from weir.store.settings import CREDENTIAL
 
 if TYPE_CHECKING:
     import subprocess
+
+    from weir.cli.progress import Shown
 
 _JOB = "rebalance"
 """Name of the job under which bytes are moved, before its process number."""
@@ -246,6 +247,8 @@ def follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]]) -> Outco
     Raises:
         CommandError: The process has no pipes.
     """
+    from weir.cli.progress import progress
+
     if mover.stdin is None or mover.stdout is None:
         raise CommandError("the mover has no pipes")
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -253,18 +256,18 @@ def follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]]) -> Outco
     # The pipe stays open: the mover ends when this program does.
     mover.stdin.write(json.dumps(fills) + "\n")
     mover.stdin.flush()
-    events = _progress(_events(mover.stdout), sys.stderr)
     summary: dict[str, Any] = {}
     moves = []
     left = []
-    for event in events:
-        kind = event.pop("event")
-        if kind in ("moved", "would"):
-            moves.append(event)
-        elif kind == "left":
-            left.append((event["path"], event["error"]))
-        else:
-            summary.update(event)
+    with progress() as shown:
+        for event in _shown(_events(mover.stdout), shown):
+            kind = event.pop("event")
+            if kind in ("moved", "would"):
+                moves.append(event)
+            elif kind == "left":
+                left.append((event["path"], event["error"]))
+            else:
+                summary.update(event)
     code = mover.wait()
     return Outcome(code if code >= 0 else FAILED, summary, moves, left)
 
@@ -287,8 +290,8 @@ def _events(lines: IO[str]) -> Iterator[dict[str, Any]]:
         yield event
 
 
-def _progress(events: Iterator[dict[str, Any]], terminal: IO[str]) -> Iterator[dict[str, Any]]:
-    """Pass events on, and show the progress on a terminal."""
+def _shown(events: Iterator[dict[str, Any]], shown: "Shown") -> Iterator[dict[str, Any]]:
+    """Pass events on, and show how far the moves are."""
     from weir.amounts import size_text
 
     planned = done = 0
@@ -299,11 +302,7 @@ def _progress(events: Iterator[dict[str, Any]], terminal: IO[str]) -> Iterator[d
                 say(f"{event['stuck']} objects have no place to go to")
         elif event["event"] == "moved":
             done += event["bytes"]
-            if terminal.isatty():
-                terminal.write(f"\r{size_text(done)} of {size_text(planned)} moved\x1b[K")
-                terminal.flush()
-        elif event["event"] == "done" and terminal.isatty() and done:
-            terminal.write("\r\x1b[K")
+            shown("moves", done, planned, f"{size_text(done)} of {size_text(planned)}")
         yield event
 
 

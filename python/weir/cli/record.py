@@ -44,13 +44,17 @@ def record(home: Home, history: Path | None, bytes_max: str, kept: str, seconds:
     """Keep the history of a store, until ^C.
 
     Each second it keeps what the servers know: the work of jobs at devices, waits and the jobs that caused them, shares
-    owed and received, states of targets, and decisions. Windows are kept for two hours, sums and maxima of 10 s for
-    two days, those of a minute for eight days, and those of 10 minutes for --keep. What no recorder saw stays a gap.
+    owed and received, states of targets, decisions, and findings. Windows are kept for two hours, sums and maxima of
+    10 s for two days, those of a minute for eight days, and those of 10 minutes for --keep. What no recorder saw stays
+    a gap.
 
     It needs the site's key. `weir jobs --since` and `weir replay` read the history, also meanwhile.
     """
     from weir.cli.asking import administered
+    from weir.health import findings
+    from weir.health.gathering import PATIENT_SECONDS
     from weir.history.database import Database
+    from weir.history.judgements import Judgements
     from weir.history.recorder import Recorder, run
 
     def find() -> "list[Server]":
@@ -61,8 +65,9 @@ def record(home: Home, history: Path | None, bytes_max: str, kept: str, seconds:
     is_over = end_of_signals(seconds)
     folder = folder_of(home, history)
     database = Database(folder, bytes_max=values.size(bytes_max), kept=round(_kept(kept) * 1000))
+    judgements = Judgements(lambda: findings(home, seconds=PATIENT_SECONDS))
     try:
         say(f"the history is kept in {folder}")
-        run(Recorder(find, database, warn), is_over)
+        run(Recorder(find, database, warn, judged=judgements.values), is_over)
     finally:
         database.close()

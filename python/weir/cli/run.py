@@ -156,11 +156,13 @@ def _run_as_job(
     beside: tuple[Observation, Reporting],
 ) -> int:
     """Run the program under a grant, or under a credential that is minted for it."""
+    from weir.store import step_journal
     from weir.store.launch import minted, run_job
 
     granted = _granted(home, credential, asked)
     if granted is not None:
         return _run(command, environment | {"WEIR_CREDENTIAL": str(granted)}, beside)
+    environment |= step_journal.variables(home, environment)
     with minted(home, run_job(command[0], **asked)) as credential_file:
         return _run(command, environment | {"WEIR_CREDENTIAL": str(credential_file)}, beside)
 

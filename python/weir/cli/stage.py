@@ -112,7 +112,7 @@ def _inside(place: Path, path: Path, name: str) -> Path:
 
 
 def _copy(source: Path, destination: Path, variables: dict[str, str], workers: int, output: str) -> None:
-    from weir.cli.copy_progress import copy_progress
+    from weir.cli.progress import copy_progress
     from weir.staging.errors import StagingError
     from weir.staging.mover import move
 

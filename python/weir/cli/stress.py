@@ -146,7 +146,7 @@ def stress(context: click.Context, /, out: Path, output: str, file_bytes: int, *
     """
     import signal
 
-    from weir.cli.progress import bars
+    from weir.cli.progress import progress
     from weir.provisioning.stress import execution
     from weir.provisioning.stress.plan import plan, seconds_of
 
@@ -164,7 +164,7 @@ def stress(context: click.Context, /, out: Path, output: str, file_bytes: int, *
     # SIGTERM is an interruption: the store or folder of the measurement is then removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with bars() as show:
+        with progress() as show:
             finished = execution.run(
                 planned,
                 out,

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.asking import administered, ask_store, backend_words, failed_targets, warn_of_silence
+from weir.cli.asking import administered, ask_store, backend_words, warn_of_silence
 from weir.cli.errors import FAILED, CommandError
+from weir.cli.findings import warn_of
 from weir.cli.output import Quantity, output_option, share, show, size
 from weir.cli.parameters import Checked
 from weir.store import values
@@ -58,11 +59,12 @@ def targets(context: click.Context, output: str) -> int | None:
 
     ACHIEVED is the usual rate of a target's last requests above 256 KiB, of a slow target that of its largest ones.
     None is shown where requests take less than 200 us each, as in memory: then the time is not that of the bytes.
-    EXPECTED is the rate that such requests achieve on the other targets of its class. The exit code is 1 where a server
-    does not answer, and where a target has failed.
+    EXPECTED is the rate that such requests achieve on the other targets of its class. Warnings about targets are those
+    of `weir health`. The exit code is 1 where a server does not answer, a target has failed, or the store is full.
     """
     if context.invoked_subcommand is not None:
         return None
+    from weir.health import of_targets
     from weir.store.control import Server
 
     asked = ask_store(context.obj, Server.status)
@@ -89,7 +91,7 @@ def targets(context: click.Context, output: str) -> int | None:
         print(f"stripes    {placed or 'none placed'}")
         if refused:
             print(f"refused    {', '.join(f'{count} {reason}' for reason, count in sorted(refused.items()))}")
-    return FAILED if failed_targets(answers) or silent else 0
+    return FAILED if warn_of(list(of_targets(answers))) or silent else 0
 
 
 @targets.command(name="set")

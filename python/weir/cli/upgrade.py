@@ -17,8 +17,15 @@ def upgrade(home: Home, yes: bool, output: str) -> None:
     Programs go on: requests to the server that is restarted wait for it. The next server is restarted once all servers
     answer. Mounts go on with the program that they were started with, until they are unmounted and mounted again.
     """
+    from weir.cli.progress import working
     from weir.deployment import rolling
 
-    restarted = rolling.restart_all(home, tell, with_loss=yes, begun=lambda number: say(f"restarting server {number}"))
+    with working("upgrade") as shown:
+
+        def begin(number: int, done: int, servers: int) -> None:
+            say(f"restarting server {number}")
+            shown(f"server {number}", done, servers)
+
+        restarted = rolling.restart_all(home, tell, with_loss=yes, begun=begin)
     document = {"restarted": restarted}
     show(output, document, ("STORE", "upgraded"), [("servers restarted", len(restarted))])

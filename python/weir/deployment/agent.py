@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from weir.deployment import keeper, member, operations
+from weir.deployment import keeper, member, operations, upkeep
 from weir.deployment.operations import Operation
 from weir.errors import WeirError
 from weir.store.decoding import DecodingError, decode, encode
@@ -18,6 +18,8 @@ _DONE_BY: tuple[tuple[Operation[Any, Any], Callable[[Any], Any]], ...] = (
     (operations.END, member.end),
     (operations.RESTART, member.restart),
     (operations.STATE, member.state),
+    (operations.LOGS, upkeep.logs),
+    (operations.BACKUP, upkeep.backup),
     (operations.DROP, member.drop),
     (operations.FETCH, member.fetch),
     (operations.STORE, member.store),

@@ -18,13 +18,18 @@ Answer = TypeVar("Answer")
 
 
 def ask(
-    reach: Reach, operation: Operation[Request, Answer], requests: Mapping[str, Request]
+    reach: Reach,
+    operation: Operation[Request, Answer],
+    requests: Mapping[str, Request],
+    *,
+    seconds: float | None = None,
 ) -> dict[str, "Answer | StoreError"]:
     """Have hosts do an operation.
 
     Args:
         reach: The way to the hosts.
         requests: Request for each host, by the host's name.
+        seconds: Longest time until a host has answered; None is that of the operation.
 
     Returns:
         The answer of each host; an error in the place of an answer that did not come.
@@ -33,7 +38,7 @@ def ask(
         StoreError: ClusterShell is missing.
     """
     documents = {host: encode(request) for host, request in requests.items()}
-    told = fanout.ask(reach, operation.name, documents, operation.seconds)
+    told = fanout.ask(reach, operation.name, documents, seconds or operation.seconds)
     return {host: _read(operation, host, answer) for host, answer in told.items()}
 
 

@@ -17,7 +17,8 @@ from weir.deployment.fanout import Reach
 from weir.deployment.nodes import folded
 from weir.deployment.operations import Member, Probed
 from weir.deployment.record import Record
-from weir.store import cluster, lifecycle
+from weir.store import auditing, cluster, lifecycle
+from weir.store.audits import ToldEntry
 from weir.store.configuration import Configuration, check
 from weir.store.decoding import decode, encode
 from weir.store.errors import StoreError
@@ -213,6 +214,7 @@ def take_down(home: Home, described: Record, *, force: bool, discard: bool) -> l
         StoreError: A host did not end its part; the other hosts did.
     """
     with record.folder_of(home).locked():
+        auditing.tell(home, ToldEntry("deployment", described.home, before="up", after="down"))
         request = operations.EndRequest(described.home, described.deployment, force, discard)
         ended = asking.ask_all(described.reach(), operations.END, dict.fromkeys(described.hosts(), request))
         steps.end(home, described.hosts())
@@ -259,8 +261,11 @@ def restart(home: Home, described: Record, server: int, listener: Listener) -> N
             asking.able(publish(home, described, addresses), listener)
 
 
-def states(described: Record) -> dict[str, "operations.State | StoreError"]:
+def states(described: Record, *, seconds: float | None = None) -> dict[str, "operations.State | StoreError"]:
     """Ask every host what runs there.
+
+    Args:
+        seconds: Longest time until a host has answered; None is that of the operation.
 
     Returns:
         The state of each host, by its name; an error where a host does not answer.
@@ -269,7 +274,7 @@ def states(described: Record) -> dict[str, "operations.State | StoreError"]:
         StoreError: ClusterShell is missing.
     """
     request = operations.Part(described.home, described.deployment)
-    return asking.ask(described.reach(), operations.STATE, dict.fromkeys(described.hosts(), request))
+    return asking.ask(described.reach(), operations.STATE, dict.fromkeys(described.hosts(), request), seconds=seconds)
 
 
 def probe(home: Home, hosts: Sequence[str], reach: Reach) -> dict[str, Probed]:
@@ -566,6 +571,8 @@ def _deployed(
     for host, done in published.items():
         asking.pass_on(host, done.notices, listener)
     publish_here(home, addresses)
+    after = f"up: {len(addresses)} servers on {folded(tuple(published))}"
+    auditing.tell(home, ToldEntry("deployment", described.home, after=after), listener)
     return Deployed(described, addresses, {host: done.mount for host, done in published.items()})
 
 

@@ -5,9 +5,12 @@ local programs that start the command on one host of the allocation that this pr
 """
 
 import json
+import math
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,6 +30,9 @@ CONNECT_SECONDS = 20
 """Longest time until ssh has connected to a host."""
 _ANSWER_MARK = "weir-agent-answer "
 """Begin of the line that is the answer: what a host's profile prints stands before it."""
+Told = Callable[[str, int, int], None]
+"""Takes the name of an operation, the number of hosts that have ended it, and of all hosts."""
+_told: ContextVar[Told] = ContextVar("told", default=lambda _operation, _done, _hosts: None)
 _WORDS_MAX = 400
 """Most characters of a host's own words in an error."""
 
@@ -71,6 +77,16 @@ class Reach:
         return remote
 
 
+@contextmanager
+def telling(told: Told) -> Iterator[None]:
+    """Tell how far the hosts are with each operation that the block asks for."""
+    before = _told.set(told)
+    try:
+        yield
+    finally:
+        _told.reset(before)
+
+
 def ask(reach: Reach, operation: str, documents: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     """Have hosts do one operation at the same time.
 
@@ -96,11 +112,12 @@ def ask(reach: Reach, operation: str, documents: Mapping[str, Any], seconds: flo
             f"cannot reach {', '.join(documents)}: there is no program `{reach.via}` on this host",
             hint="install it, or name another program with `via`",
         )
-    task = _task(reach)
+    task = _task(reach, seconds)
+    counter = _counter(operation, len(documents))
     workers = {}
     for host, document in documents.items():
         command = reach.command(host, ["agent", operation])
-        worker = _schedule(task, reach, host, command, seconds)
+        worker = _schedule(task, reach, host, command, seconds, counter)
         worker.write(json.dumps(document).encode() + b"\n")
         worker.set_write_eof()
         workers[host] = worker
@@ -141,7 +158,7 @@ def answer_in(text: str) -> Any:
     return None
 
 
-def _task(reach: Reach) -> "Task":
+def _task(reach: Reach, seconds: float) -> "Task":
     try:
         from ClusterShell.Task import task_self
     except ImportError as error:
@@ -150,19 +167,36 @@ def _task(reach: Reach) -> "Task":
         ) from error
     task = task_self()
     task.set_info("fanout", AT_ONCE)
-    task.set_info("connect_timeout", CONNECT_SECONDS)
+    # ssh takes whole seconds.
+    task.set_info("connect_timeout", min(CONNECT_SECONDS, math.ceil(seconds)))
     if reach.via == "ssh":
         task.set_info("ssh_options", f"-oBatchMode=yes {reach.options}".strip())
     task.set_default("stderr", True)
     return task
 
 
-def _schedule(task: "Task", reach: Reach, host: str, command: str, seconds: float) -> Any:
+def _counter(operation: str, hosts: int) -> Any:
+    """A handler of ClusterShell that counts the hosts whose commands have ended."""
+    from ClusterShell.Event import EventHandler
+
+    told, done = _told.get(), 0
+    told(operation, done, hosts)
+
+    class Counter(EventHandler):  # type: ignore[misc]
+        def ev_close(self, _worker: Any, _timed_out: bool) -> None:
+            nonlocal done
+            done += 1
+            told(operation, done, hosts)
+
+    return Counter()
+
+
+def _schedule(task: "Task", reach: Reach, host: str, command: str, seconds: float, handler: Any) -> Any:
     if reach.via == "ssh":
-        return task.shell(command, nodes=host, timeout=seconds)
+        return task.shell(command, nodes=host, timeout=seconds, handler=handler)
     from ClusterShell.Worker.Exec import ExecWorker
 
-    worker = ExecWorker(nodes=host, handler=None, timeout=seconds, command=command, stderr=True)
+    worker = ExecWorker(nodes=host, handler=handler, timeout=seconds, command=command, stderr=True)
     task.schedule(worker)
     return worker
 
@@ -175,7 +209,7 @@ def _answer(reach: Reach, host: str, worker: Any, seconds: float) -> Any:
     if isinstance(told, dict) and "error" in told:
         return StoreError(f"{host}: {told['error']}", hint=str(told.get("hint", "")))
     if host in list(worker.iter_keys_timeout()):
-        return StoreError(f"{host}: no answer within {seconds:.0f} s", hint="is the host up?")
+        return StoreError(f"{host}: no answer within {seconds:.3g} s", hint="is the host up?")
     return _unreached(
         reach, host, _text(worker.node_error_buffer(host)) or _text(worker.node_buffer(host)), worker.node_retcode(host)
     )

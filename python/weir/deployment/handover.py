@@ -16,7 +16,9 @@ from typing import Any
 from weir.deployment import asking, deployment, operations, places, record
 from weir.deployment.operations import Fetched, Member, Stored
 from weir.deployment.record import Move, Record
+from weir.store import auditing
 from weir.store.access import server_at, servers_at
+from weir.store.audits import ToldEntry
 from weir.store.configuration import Configuration, check
 from weir.store.control import Server, ask_all
 from weir.store.errors import NotYetError, StoreError
@@ -226,6 +228,7 @@ def _finish(moving: _Moving, document: dict[str, Any], listener: Listener) -> Re
     record.write(home, after)
     with contextlib.suppress(StoreError):
         _forget(moving, moving.source)
+    auditing.tell(home, ToldEntry("server move", str(number), before=moving.source, after=goal), listener)
     return after
 
 

@@ -51,6 +51,21 @@ def member_of(home: Home) -> Member | None:
         ) from error
 
 
+def part_of(home: Home, deployment: str) -> Member:
+    """Read the host's part of one store.
+
+    Args:
+        deployment: Identity of the store.
+
+    Raises:
+        StoreError: The home has no part of the store.
+    """
+    member = member_of(home)
+    if member is None or member.deployment != deployment:
+        raise StoreError(f"{home.root} has no part of this store", hint="`weir deploy` puts it there")
+    return member
+
+
 def probe(request: operations.ProbeRequest) -> operations.Probed:
     """Tell what this host is, and whether its home has room for a part of a store.
 
@@ -105,7 +120,7 @@ def start(request: operations.StartRequest) -> operations.Started:
     home = Home.at(request.home)
     notices: list[Notice] = []
     with home.locked():
-        member = _member(home, request.deployment)
+        member = part_of(home, request.deployment)
         running = _running(home)
         missing = []
         for number in member.servers:
@@ -135,7 +150,7 @@ def publish(request: operations.PublishRequest) -> operations.Published:
     home = Home.at(request.home)
     notices: list[Notice] = []
     with home.locked():
-        member = _member(home, request.deployment)
+        member = part_of(home, request.deployment)
         own = {address.server: address for address in _announced(home, member)}
         # Only clients of this host can use the sockets of its servers.
         known = [own.get(address.server, address) for address in request.addresses]
@@ -162,7 +177,7 @@ def end(request: operations.EndRequest) -> operations.EndedThere:
         StoreError: A program uses the mount, or a marked folder of a target cannot be removed.
     """
     home = Home.at(request.home)
-    token = _member(home, request.deployment).token
+    token = part_of(home, request.deployment).token
     ended = lifecycle.take_down(home, force=request.force, discard=request.discard, token=token)
     return operations.EndedThere(ended.servers, tuple(map(str, ended.mounts)), ended.lost_bytes, ended.left)
 
@@ -179,7 +194,7 @@ def restart(request: operations.RestartRequest) -> operations.Started:
     home = Home.at(request.home)
     notices: list[Notice] = []
     with home.locked():
-        member = _member(home, request.deployment)
+        member = part_of(home, request.deployment)
         if request.server not in member.servers:
             raise StoreError(f"server {request.server} is not a server of {member.host}")
         unit = units.unit_of(home, request.server)
@@ -206,7 +221,7 @@ def fetch(request: operations.FetchRequest) -> operations.Fetched:
     """
     home = Home.at(request.home)
     with home.locked():
-        _member(home, request.deployment)
+        part_of(home, request.deployment)
         if request.seals:
             cluster.stop_servers(home, [request.server])
             parcels.seal(home, request.server)
@@ -228,7 +243,7 @@ def store(request: operations.StoreRequest) -> operations.Stored:
     """
     home = Home.at(request.home)
     with home.locked():
-        _member(home, request.deployment)
+        part_of(home, request.deployment)
         return operations.Stored(*parcels.store(home, request.server, request.fetched))
 
 
@@ -244,7 +259,7 @@ def forget(request: operations.ForgetRequest) -> operations.Forgotten:
     """
     home = Home.at(request.home)
     with home.locked():
-        _member(home, request.deployment)
+        part_of(home, request.deployment)
         parcels.forget(home, request.server)
     return operations.Forgotten()
 
@@ -261,7 +276,7 @@ def drop(request: operations.DropRequest) -> operations.Dropped:
     """
     home = Home.at(request.home)
     with home.locked():
-        _member(home, request.deployment)
+        part_of(home, request.deployment)
         ran = cluster.stop_servers(home, [request.server]) > 0
         cluster.forget_server(home, request.server)
     return operations.Dropped(ran)
@@ -271,15 +286,16 @@ def state(request: operations.Part) -> operations.State:
     """Tell what runs on this host.
 
     Returns:
-        Its servers that run, and its mounts.
+        Its servers that run, its mounts, and the servers that units keep.
 
     Raises:
         StoreError: The host has no part of the store.
     """
     home = Home.at(request.home)
-    _member(home, request.deployment)
+    own = part_of(home, request.deployment)
     points = tuple(operations.MountState(str(mount.point), mount.is_served()) for mount in mounts.mounts_of(home))
-    return operations.State(tuple(_running(home)), points)
+    kept = tuple(number for number in own.servers if units.enabled_unit(home, number) is not None)
+    return operations.State(tuple(_running(home)), points, kept)
 
 
 def remove(request: operations.Part) -> operations.EndedThere:
@@ -292,7 +308,7 @@ def remove(request: operations.Part) -> operations.EndedThere:
     home = Home.at(request.home)
     if member_of(home) is None:
         return operations.EndedThere(0, (), 0, ())
-    ended = remove_home(home, _member(home, request.deployment).token)
+    ended = remove_home(home, part_of(home, request.deployment).token)
     return operations.EndedThere(ended.servers, tuple(map(str, ended.mounts)), ended.lost_bytes, ended.left)
 
 
@@ -345,14 +361,6 @@ def _install(home: Home, request: operations.InstallRequest) -> operations.Insta
         write_whole(home.configuration, request.configuration)
         lifecycle.mint_credentials(home)
     return operations.Installed(present is None)
-
-
-def _member(home: Home, deployment: str) -> Member:
-    """The host's part of one store."""
-    member = member_of(home)
-    if member is None or member.deployment != deployment:
-        raise StoreError(f"{home.root} has no part of this store", hint="`weir deploy` puts it there")
-    return member
 
 
 def _occupation(home: Home) -> str:

@@ -292,6 +292,67 @@ class Forgotten:
 
 
 @dataclass(frozen=True)
+class LogsRequest:
+    """Show the last lines of logs."""
+
+    home: str
+    deployment: str
+    servers: tuple[int, ...]
+    """Numbers of those of your servers whose logs are wanted."""
+    mounts: bool
+    """Whether the logs of the mounts are wanted, too."""
+    lines: int
+    """Most lines of each log."""
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """The last lines of one log."""
+
+    name: str
+    """Program that writes it."""
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The ends of logs."""
+
+    logs: tuple[LogEnd, ...]
+
+
+@dataclass(frozen=True)
+class BackupRequest:
+    """Give a part of a backup of your servers' metadata."""
+
+    home: str
+    deployment: str
+    token: str
+    """Name of the backup, of small letters and digits."""
+    offset: int
+    """Bytes that are there already; at 0 the backup is taken."""
+    bytes_max: int
+    ends: bool
+    """Whether the backup is removed, and no part of it is wanted."""
+
+
+@dataclass(frozen=True)
+class BackupPart:
+    """A part of a backup."""
+
+    servers: tuple[int, ...]
+    """Numbers of the servers whose metadata it has."""
+    size: int
+    """Bytes of the whole backup."""
+    digest: str
+    """SHA-256 of the whole backup."""
+    taken_seconds: float
+    """Unix time at which it was taken."""
+    data: str
+    """The bytes from the offset on, in base64."""
+
+
+@dataclass(frozen=True)
 class MountState:
     """One mount of a host."""
 
@@ -306,6 +367,8 @@ class State:
     running: tuple[int, ...]
     """Numbers of its servers that run."""
     mounts: tuple[MountState, ...]
+    units: tuple[int, ...] = ()
+    """Numbers of its servers that units of systemd keep; none of a host whose program told of none."""
 
 
 PROBE = Operation("probe", ProbeRequest, Probed, 180.0)
@@ -318,5 +381,7 @@ STATE = Operation("state", Part, State, 180.0)
 FETCH = Operation("fetch", FetchRequest, Fetched, 300.0)
 STORE = Operation("store", StoreRequest, Stored, 300.0)
 FORGET = Operation("forget", ForgetRequest, Forgotten, 300.0)
+LOGS = Operation("logs", LogsRequest, Logs, 180.0)
+BACKUP = Operation("backup", BackupRequest, BackupPart, 300.0)
 DROP = Operation("drop", DropRequest, Dropped, 300.0)
 REMOVE = Operation("remove", Part, EndedThere, 300.0)

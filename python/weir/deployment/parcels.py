@@ -25,7 +25,7 @@ _ARRIVED = "arrived"
 """Folder from which a server takes them."""
 _JOURNALS = ("journal", _LEAVING)
 _GROWING = re.compile(r"(?:journal|names)/(?:log|snapshot)-[0-9a-f]{16}-[0-9a-f]{8}")
-_REWRITTEN = ("journal/durable", "journal/identity", "names/durable", "settings.json", "identity")
+_REWRITTEN = ("journal/durable", "journal/identity", "names/durable", "settings.json", "audit.log", "identity")
 """Files that are written in place: they go when the server has ended."""
 _IDENTITY = "identity"
 """The home's stamp of a server, which lies with the server's files while they go."""

@@ -101,6 +101,15 @@ class Record:
         return next((member for member in self.members if member.host == host), None)
 
 
+def hosts_by_server(record: Record) -> dict[int, str]:
+    """Find the host of each server.
+
+    Returns:
+        Name of the host by the number of the server.
+    """
+    return {number: part.host for part in record.members for number in part.servers}
+
+
 def folder_of(home: Home) -> Home:
     """Find the folder that a command locks while it changes a store on several hosts.
 

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable
 
+from weir import distribution
 from weir.deployment import deployment, record
-from weir.store import cluster, units
+from weir.store import auditing, cluster, units
 from weir.store.access import servers_at
+from weir.store.audits import ToldEntry
 from weir.store.control import Server
 from weir.store.errors import StoreError
 from weir.store.home import Home
@@ -16,13 +18,15 @@ _HEALTHY_SECONDS = 120.0
 _LOOK_SECONDS = 0.2
 
 
-def restart_all(home: Home, listener: Listener, *, with_loss: bool, begun: Callable[[int], None]) -> list[int]:
+def restart_all(
+    home: Home, listener: Listener, *, with_loss: bool, begun: Callable[[int, int, int], None]
+) -> list[int]:
     """Restart every server in turn; the next one only when all servers answer and take changes.
 
     Args:
         listener: Called with further notices for the user.
         with_loss: Whether to restart also servers whose targets are in memory, and lose their bytes.
-        begun: Called with the number of each server before it is restarted.
+        begun: Called before a server is restarted: its number, the count of servers restarted so far, and of all.
 
     Returns:
         Numbers of the servers, in the order of their restarts.
@@ -36,8 +40,8 @@ def restart_all(home: Home, listener: Listener, *, with_loss: bool, begun: Calla
     if not with_loss:
         _refuse_loss(servers)
     described = record.read(home)
-    for server in servers:
-        begun(server.number)
+    for done, server in enumerate(servers):
+        begun(server.number, done, len(servers))
         if described is not None:
             deployment.restart(home, described, server.number, listener)
         elif unit := units.unit_of(home, server.number):
@@ -46,6 +50,7 @@ def restart_all(home: Home, listener: Listener, *, with_loss: bool, begun: Calla
             with home.locked():
                 cluster.restart_server(home, server.number, listener)
         _await_health(servers, _HEALTHY_SECONDS)
+    auditing.tell(home, ToldEntry("upgrade", str(home.root), after=f"weir {distribution.version()}"), listener)
     return [server.number for server in servers]
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from weir.history.errors import FullDiskError, HistoryError
+from weir.history.errors import FullDiskError, HistoryError, TakenHistoryError
 from weir.history.levels import KEPT_MIN, Level, levels_of
 from weir.history.samples import Decision, JobTraits, Sample
 from weir.history.tables import FOLDING, OTHERS, Table
@@ -359,5 +359,5 @@ def _claimed(folder: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
-        raise HistoryError(f"another recorder keeps the history in {folder}", hint="end it first") from None
+        raise TakenHistoryError(f"another recorder keeps the history in {folder}", hint="end it first") from None
     return lock

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weir.history.database import FILE, VERSION
-from weir.history.errors import HistoryError
+from weir.history.errors import HistoryError, NoHistoryError
 from weir.history.tables import BASES, COST, FURTHER, OPERATIONS, PREDICTIONS
 from weir.store.observations import JobKey
 from weir.ways import check_closed
@@ -113,6 +113,42 @@ class PredictedWindows:
     user: str
 
 
+@dataclass(frozen=True, slots=True)
+class JobWork:
+    """The work of a job in a stretch of time, on all devices."""
+
+    begin: int
+    """Unix time in milliseconds."""
+    job: str
+    user: str
+    device_seconds: float
+    waited_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceWork:
+    """The work of a device in a stretch of time."""
+
+    begin: int
+    """Unix time in milliseconds."""
+    device: str
+    bytes: int
+    busy_seconds: float
+    known_seconds: float
+    """Time that the device's server told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """The bytes on a target at a moment."""
+
+    begin: int
+    """Unix time in milliseconds."""
+    device: str
+    used_bytes: int
+    capacity_bytes: int
+
+
 class History:
     """A history that is read, also while a recorder writes it."""
 
@@ -120,18 +156,24 @@ class History:
         """Open the history of a folder.
 
         Raises:
-            HistoryError: There is none, or it cannot be read.
+            NoHistoryError: There is none.
+            HistoryError: It cannot be read.
             WayError: Another user could have put it there.
         """
         self.file = folder / FILE
         check_closed(folder)
         if not self.file.exists():
-            raise HistoryError(f"there is no history in {folder}", hint=_HINT)
+            raise NoHistoryError(f"there is no history in {folder}", hint=_HINT)
         try:
             self._connection = sqlite3.connect(f"{self.file.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
             version = self._connection.execute("PRAGMA user_version").fetchone()[0]
         except sqlite3.Error as error:
             raise HistoryError(f"cannot read {self.file}: {error}", hint="is it yours?") from error
+        if version != VERSION:
+            self._connection.close()
+        if version == 0:
+            # A recorder makes its tables at this moment.
+            raise NoHistoryError(f"there is no history in {folder} yet", hint=_HINT)
         if version != VERSION:
             raise HistoryError(
                 f"{self.file} is a history of version {version}, and this program reads version {VERSION}",
@@ -357,6 +399,75 @@ class History:
             (at,),
         )
         return {name: dict(zip(columns, values, strict=False)) for name, *values in rows}
+
+    def job_work(self, since: int, until: int, width: int, most: int) -> list[JobWork]:
+        """Add up the work of the jobs with most device time.
+
+        Args:
+            since: Begin in Unix milliseconds. A bucket counts where it begins in the stretch.
+            until: End.
+            width: Milliseconds that are added up, not less than the width of the buckets of that age.
+            most: Number of jobs.
+
+        Returns:
+            The work in the order of time.
+        """
+        rows = self._rows(
+            "SELECT begin - begin % ? AS at, jobs.job, jobs.user, sum(device_us) / 1e6, sum(waited_us) / 1e6"
+            " FROM work JOIN jobs ON jobs.number = work.job WHERE begin >= ? AND begin < ? AND work.job IN"
+            " (SELECT job FROM work WHERE begin >= ? AND begin < ? GROUP BY job ORDER BY sum(device_us) DESC LIMIT ?)"
+            " GROUP BY at, work.job ORDER BY at",
+            (width, since, until, since, until, most),
+        )
+        return [JobWork(*row) for row in rows]
+
+    def device_work(self, since: int, until: int, width: int) -> list[DeviceWork]:
+        """Add up the work of each device.
+
+        Args:
+            since: Begin in Unix milliseconds. A bucket counts where it begins in the stretch.
+            until: End.
+            width: Milliseconds that are added up, not less than the width of the buckets of that age.
+
+        Returns:
+            The work in the order of time.
+        """
+        known = {
+            (begin, server): most
+            for begin, server, most in self._rows(
+                "SELECT begin - begin % ? AS at, server, sum(known_ms) FROM known WHERE begin >= ? AND begin < ?"
+                " GROUP BY at, server",
+                (width, since, until),
+            )
+        }
+        rows = self._rows(
+            "SELECT begin - begin % ? AS at, device_names.device, sum(read_bytes + written_bytes), sum(busy_us)"
+            " FROM devices JOIN device_names ON device_names.number = devices.device"
+            " WHERE begin >= ? AND begin < ? GROUP BY at, devices.device ORDER BY at",
+            (width, since, until),
+        )
+        return [
+            DeviceWork(at, device, moved, busy / 1e6, known.get((at, int(device.partition(".")[0])), 0) / 1000)
+            for at, device, moved, busy in rows
+        ]
+
+    def fills(self, since: int, until: int, width: int) -> list[Fill]:
+        """Find how full each target was.
+
+        Args:
+            width: Milliseconds of which the last state counts.
+
+        Returns:
+            The fills in the order of time.
+        """
+        rows = self._rows(
+            "SELECT max(begin), device_names.device, used_bytes, capacity_bytes FROM states"
+            " JOIN device_names ON device_names.number = states.device"
+            " WHERE begin >= ? AND begin < ? AND capacity_bytes IS NOT NULL"
+            " GROUP BY begin - begin % ?, states.device ORDER BY 1",
+            (since, until, width),
+        )
+        return [Fill(*row) for row in rows]
 
     def _shares(self, within: tuple[int, int]) -> dict[int, tuple[float | None, float | None]]:
         rows = self._rows(

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ class Recorder:
     database: Database
     warn: Callable[[str], None]
     clock: Callable[[], float] = time.time
+    judged: Callable[[], Mapping[str, str] | None] = lambda: None
     _collector: Collector = field(init=False)
     _accounts: "dict[int, tuple[str, int, tuple[Job, ...]]]" = field(default_factory=dict)
     """Start, moment in milliseconds and job table of each server, as they were last read."""
@@ -120,6 +121,8 @@ class Recorder:
                 sample.add_state(status, level, width)
             sample.add_decisions(in_force(server.number, lease, status), self._in_force)
             sample.add_decisions({(server.number, "answers"): "yes"}, self._in_force)
+        if (findings := self.judged()) is not None:
+            sample.add_findings(findings, self._in_force)
         if has_states:
             self._looked = time.monotonic()
         self._add_predictions(sample, servers)

@@ -25,6 +25,8 @@ from weir.store.predictions import Predictions, likely_slowdown
 Row = tuple[object, ...]
 Decisions = dict[tuple[int | None, str], str | None]
 """What is in force, by server and subject; the server None stands for the whole store."""
+FINDING = "finding "
+"""Begin of the subjects of findings, which have no value once they are over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,17 @@ class Sample:
             if (server, subject) not in before or before[server, subject] != value:
                 self.decisions.append(Decision(self.at, server, subject, value))
                 before[server, subject] = value
+
+    def add_findings(self, now: Mapping[str, str], before: Decisions) -> None:
+        """Add findings that are new, and those that are over.
+
+        Args:
+            now: Values of all findings by subject.
+            before: What was in force; it is brought up to date.
+        """
+        was = [subject for (server, subject), value in before.items() if server is None and value is not None]
+        over = [subject for subject in was if subject.startswith(FINDING) and subject not in now]
+        self.add_decisions({(None, subject): now.get(subject) for subject in (*now, *over)}, before)
 
     def _add_line(self, begin: int, line: ObservedJob) -> None:
         key = JobKey(line.job, line.uid)

@@ -22,12 +22,13 @@ Result = TypeVar("Result", bound=AnyResult)
 class Client:
     """A connection to a planner. One request waits for its answer at a time."""
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, *, answer_seconds: float = _ANSWER_SECONDS) -> None:
         """Connect.
 
         Args:
             path: The socket; None for that of `places.found_socket`. Where this user may use the one that is reserved
                 for root and the scheduler's user, that one is taken.
+            answer_seconds: Longest wait for an answer.
 
         Raises:
             PlannerError: No planner listens there.
@@ -49,6 +50,7 @@ class Client:
             ) from error
         self._rest = b""
         self._count = 0
+        self._answer_seconds = answer_seconds
 
     def ask(self, request: AnyRequest, kind: type[Result]) -> Result:
         """Ask and wait for the answer.
@@ -64,7 +66,7 @@ class Client:
         self._count += 1
         request.id = self._count
         wait = getattr(request, "wait_seconds", 0.0)
-        self._socket.settimeout(_ANSWER_SECONDS + min(wait, WAIT_SECONDS_MAX))
+        self._socket.settimeout(self._answer_seconds + min(wait, WAIT_SECONDS_MAX))
         try:
             self._socket.sendall(msgspec.json.encode(request) + b"\n")
             answer = msgspec.json.decode(self._line(), type=Answer)

@@ -24,6 +24,8 @@ from weir.errors import WeirError
 from weir.provisioning.deployments import Deployment
 from weir.provisioning.outcomes.outcome import Outcome as Measured
 from weir.provisioning.outcomes.outcome import Question
+from weir.store.claims import act_for
+from weir.store.identity import user_name
 
 ORDER_BYTES_MAX = 16 << 20
 _LOCK_SECONDS = 60.0
@@ -72,6 +74,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     order = msgspec.json.decode(sys.stdin.buffer.readline(ORDER_BYTES_MAX), type=Order)
     threading.Thread(target=_watch_planner, daemon=True).start()
+    job = f", job {order.context.job}" if order.context.job else ""
+    act_for(f"weir planner: {step} of {order.deployment.name}{job}", user_name(os.getuid()))
     answers = os.fdopen(os.dup(1), "wb")
     folder = Path(place)
     try:

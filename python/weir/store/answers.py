@@ -110,6 +110,12 @@ class Target:
     """As for a device."""
     speed: Speed | None
     """As for a device."""
+    absent: bool = False
+    """Whether the target's folder is gone, or another one lies in its place."""
+    failing_since: float | None = None
+    """Unix time since when the target has its trouble; null where it works."""
+    full_since: float | None = None
+    """Unix time since when the target is full; null where it has room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +270,8 @@ class Status:
     """The other servers."""
     reports_ignored: int
     """Reports of peers that came late or twice, and were ignored."""
+    clock_seconds: float | None = None
+    """Unix time by the server's clock; null from a server of before."""
 
     def _repr_html_(self) -> str:
         """The server as a table of HTML."""

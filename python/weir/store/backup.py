@@ -13,8 +13,9 @@ import re
 import shutil
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,14 +26,19 @@ from weir.store.files import make_folder
 from weir.store.home import Home
 from weir.ways import check_closed, open_believed, write_whole
 
+Told = Callable[[str, int, int], None]
+"""Takes the name of a step, the parts of it that are done, and all parts."""
 _VERSION = 1
 _MANIFEST = "manifest.json"
 _MANIFEST_BYTES_MAX = 16 << 20
 _JOURNAL_FILE = r"(?:log|snapshot)-[0-9a-f]{16}-[0-9a-f]{8}|durable"
 _MEMBER = re.compile(
-    rf"site\.key|cluster\.toml|identities/\d{{1,4}}|servers/\d{{1,4}}/(?:settings\.json|journal/(?:{_JOURNAL_FILE}))"
+    r"site\.key|cluster\.toml|identities/\d{1,4}|"
+    rf"servers/\d{{1,4}}/(?:settings\.json|audit\.log|journal/(?:{_JOURNAL_FILE}))"
 )
 """Names of the files in a backup beside the manifest."""
+_OWN = ("settings.json", "audit.log")
+"""Files of a server beside its journal. A copy of one is whole, or its reader leaves out a line without an end."""
 _LARGE = re.compile(r"servers/\d+/journal/.*")
 _RESTORED = "restored"
 """File by which a journal's owner consents that it is older than the stamps of the store's folders know."""
@@ -61,11 +67,12 @@ class Taken:
     taken_seconds: float
 
 
-def take(home: Home, path: Path) -> Taken:
+def take(home: Home, path: Path, *, told: Told = lambda _step, _done, _parts: None) -> Taken:
     """Write a backup of the metadata of the servers on this host; the store may run.
 
     Args:
         path: The file, which must not exist. It has the site's key, so its owner alone may read it.
+        told: Called with the step, its bytes that are done, and all of them.
 
     Raises:
         WayError: Another user could change the way to the file, and so get the key.
@@ -85,10 +92,10 @@ def take(home: Home, path: Path) -> Taken:
     spool.mkdir(0o700)
     try:
         with home.locked():
-            _gather(home, numbers, spool)
+            _gather(home, numbers, spool, told)
         taken = time.time()
         unfinished = spool / "backup.tar"
-        _pack(spool, unfinished, {"version": _VERSION, "taken_seconds": taken, "servers": numbers})
+        _pack(spool, unfinished, {"version": _VERSION, "taken_seconds": taken, "servers": numbers}, told)
         unfinished.rename(path)
         return Taken(path, tuple(numbers), path.stat().st_size, taken)
     finally:
@@ -136,7 +143,7 @@ def holds_journals(home: Home) -> bool:
     return any((home.server(number) / "journal").is_dir() for number in home.server_numbers())
 
 
-def _gather(home: Home, numbers: list[int], spool: Path) -> None:
+def _gather(home: Home, numbers: list[int], spool: Path, told: Told) -> None:
     for source in (home.site_key, home.configuration):
         shutil.copyfile(source, spool / source.name)
     for number in numbers:
@@ -145,12 +152,12 @@ def _gather(home: Home, numbers: list[int], spool: Path) -> None:
         if home.identity(number).exists():
             (spool / "identities").mkdir(exist_ok=True)
             shutil.copyfile(home.identity(number), spool / "identities" / str(number))
-        settings = home.server(number) / "settings.json"
-        if settings.exists():
-            shutil.copyfile(settings, folder / settings.name)
+        for name in _OWN:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(home.server(number) / name, folder / name)
         for _ in range(_TRIES):
             shutil.rmtree(folder / "journal", ignore_errors=True)
-            if _copied(home.server(number) / "journal", folder / "journal"):
+            if _copied(home.server(number) / "journal", folder / "journal", partial(told, f"copies journal {number}")):
                 break
         else:
             raise StoreError(
@@ -159,7 +166,7 @@ def _gather(home: Home, numbers: list[int], spool: Path) -> None:
             )
 
 
-def _copied(source: Path, target: Path) -> bool:
+def _copied(source: Path, target: Path, told: Callable[[int, int], None]) -> bool:
     """Copy a journal; tell whether the copy is whole: whether no file was removed meanwhile."""
     target.mkdir()
     form = re.compile(_JOURNAL_FILE)
@@ -170,29 +177,40 @@ def _copied(source: Path, target: Path) -> bool:
             shutil.copyfile(first, target / first.name)
         names = sorted(entry.name for entry in source.iterdir() if form.fullmatch(entry.name) and entry != first)
         # The logs from the oldest to the newest, so that the copy ends where the newest one ended.
+        done, parts = 0, sum((source / name).stat().st_size for name in names)
         for name in sorted(names, key=lambda name: name.partition("-")[2]):
+            told(done, parts)
             shutil.copyfile(source / name, target / name)
+            done += (target / name).stat().st_size
     except FileNotFoundError:
         return False
     return all((source / name).exists() for name in names)
 
 
-def _pack(spool: Path, archive: Path, manifest: dict[str, Any]) -> None:
+def _pack(spool: Path, archive: Path, manifest: dict[str, Any], told: Told) -> None:
     files = sorted(path for path in spool.rglob("*") if path.is_file())
     names = {path: str(path.relative_to(spool)) for path in files}
-    described = {name: {"bytes": path.stat().st_size, "sha256": _digest(path)} for path, name in names.items()}
+    described = {name: {"bytes": path.stat().st_size, "sha256": digest_of(path)} for path, name in names.items()}
     text = json.dumps({**manifest, "files": described}, indent=1) + "\n"
     (spool / _MANIFEST).write_text(text)
     with os.fdopen(os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as packed:
             packed.add(spool / _MANIFEST, _MANIFEST)
+            done, parts = 0, sum(path.stat().st_size for path in files)
             for path, name in names.items():
+                told("packs", done, parts)
                 packed.add(path, name)
+                done += path.stat().st_size
         file.flush()
         os.fsync(file.fileno())
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """Compute the SHA-256 of a file.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -259,7 +277,7 @@ def _unpack(archive: tarfile.TarFile, manifest: dict[str, Any], spool: Path, pat
             shutil.copyfileobj(_content(archive, member), file, _BLOCK_BYTES)
             file.flush()
             os.fsync(file.fileno())
-        if _digest(target) != described["sha256"]:
+        if digest_of(target) != described["sha256"]:
             raise _no_backup(path, f"{member.name} is damaged")
     if missing:
         raise _no_backup(path, f"{min(missing)} is missing")
@@ -316,6 +334,9 @@ def _put(home: Home, spool: Path, manifest: dict[str, Any]) -> None:
         (source / "journal").rename(target / "journal")
         if (source / "settings.json").exists():
             (source / "settings.json").replace(target / "settings.json")
+        # An audit that is there has all entries of the older one.
+        if (source / "audit.log").exists() and not (target / "audit.log").exists():
+            (source / "audit.log").replace(target / "audit.log")
     write_whole(home.site_key, (spool / "site.key").read_text())
     if not home.configuration.exists():
         write_whole(home.configuration, (spool / "cluster.toml").read_text())

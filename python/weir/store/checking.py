@@ -136,11 +136,17 @@ def compare(looks: Mapping[int, Inventory], before: Mapping[int, Inventory] | No
     return sorted(found, key=lambda finding: (finding.target, finding.ino))
 
 
-def check_running(servers: list[Server], *, pause: Callable[[float], None] = time.sleep) -> Checked:
+def check_running(
+    servers: list[Server],
+    *,
+    pause: Callable[[float], None] = time.sleep,
+    told: Callable[[str, int, int], None] = lambda _step, _done, _parts: None,
+) -> Checked:
     """Check a store that is up.
 
     Args:
         pause: Waits between two looks.
+        told: Called with the step, the parts of the files that are checked, and all parts.
 
     Raises:
         StoreError: A server refuses.
@@ -153,6 +159,7 @@ def check_running(servers: list[Server], *, pause: Callable[[float], None] = tim
     files = objects = 0
     lost: set[int] = {server.number for server in servers} - {server.number for server in answering}
     for part in range(parts):
+        told("objects", part, parts)
         look, silent = _look(answering, part, parts)
         lost |= silent
         files += sum(len(inventory.files) for inventory in look.values())
@@ -168,6 +175,7 @@ def check_running(servers: list[Server], *, pause: Callable[[float], None] = tim
             keys = {suspect.key for suspect in suspects}
             suspects = [suspect for suspect in compare(look, before) if suspect.key in keys]
         findings += suspects
+    told("objects", parts, parts)
     named = _with_paths(findings, {server.number: server for server in answering})
     return Checked(tuple(named), files, objects, tuple(sorted(lost)))
 

@@ -246,34 +246,51 @@ def check_places(home: Home, configuration: Configuration, *, accept_journal_los
     Raises:
         StoreError: A home, a journal or a target is missing, another store's or server's, or older than the store.
     """
-    program = native.server_program()
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as wanted:
         wanted.write(configuration.text())
         wanted.flush()
         for number in range(len(configuration.servers)):
             if _is_alive(home, number):
                 continue
-            command = [
-                str(program),
-                "--config",
-                wanted.name,
-                "--home",
-                str(home.root),
-                "--server",
-                str(number),
-                "--check",
-            ]
-            command += _consent(home, number, accept_journal_loss=accept_journal_loss)
-            try:
-                answer = subprocess.run(command, capture_output=True, text=True, timeout=_START_SECONDS, check=False)
-            except subprocess.TimeoutExpired:
-                raise StoreError(
-                    f"server {number} did not come to an end with its folders in {_START_SECONDS:.0f} s",
-                    hint="does a disk of its targets answer?",
-                ) from None
-            if answer.returncode != 0:
-                message, hint = processes.error_in(answer.stderr.splitlines()) or (answer.stderr.strip(), "")
+            fault = places_fault(home, number, Path(wanted.name), accept_journal_loss=accept_journal_loss)
+            if fault is not None:
+                message, hint = fault
                 raise StoreError(f"server {number} would not start: {message}", hint=hint)
+
+
+def places_fault(
+    home: Home,
+    number: int,
+    configuration: Path,
+    *,
+    accept_journal_loss: bool = False,
+    seconds: float = _START_SECONDS,
+) -> tuple[str, str] | None:
+    """Have a server that does not run look whether its folders are the right ones. Nothing is changed.
+
+    Args:
+        configuration: A cluster.toml.
+        accept_journal_loss: As for `start`.
+        seconds: Longest time until it has looked.
+
+    Returns:
+        The message and the hint of the refusal; None where it would start.
+
+    Raises:
+        StoreError: It does not come to an end.
+    """
+    command = [str(native.server_program()), "--config", str(configuration), "--home", str(home.root)]
+    command += ["--server", str(number), "--check", *_consent(home, number, accept_journal_loss=accept_journal_loss)]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        raise StoreError(
+            f"server {number} did not come to an end with its folders in {seconds:.3g} s",
+            hint="does a disk of its targets answer?",
+        ) from None
+    if answer.returncode == 0:
+        return None
+    return processes.error_in(answer.stderr.splitlines()) or (answer.stderr.strip(), "")
 
 
 def forget_server(home: Home, number: int) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -31,6 +32,7 @@ from weir.store.answers import (
     WantedState,
     WantedTarget,
 )
+from weir.store.audits import Audit, AuditEntry, ToldEntry
 from weir.store.decoding import DecodingError, decode, encode
 from weir.store.errors import AnswerError, NotYetError, SilentServerError, StoreError
 from weir.store.observations import Windows
@@ -64,7 +66,7 @@ class Request(Generic[Answer]):
     path: str
     """Path of the request. `{target}` stands for the name of a target, `{server}` for the number of a server, `{part}`
     for `PART/PARTS`, `{inos}` for `INO,...`, `{entries}` for `PARENT.NAME.INO.INTENT,...`, and `{after}` for the number
-    of a window."""
+    of a window or an entry."""
     answer: type[Answer]
     meaning: str
     body: type | None = None
@@ -177,6 +179,8 @@ INTERFERENCE = Request(
 TELL_INTERFERENCE = Request(
     "PUT", "/v1/interference", ToldPredictions, "Tells the predictions of a window, in place of the last.", Predictions
 )
+AUDIT = Request("GET", "/v1/audit/{after}", Audit, "Shows who asked the server for which change, and what came of it.")
+TELL_AUDIT = Request("PUT", "/v1/audit", ToldEntry, "Tells of a change that no server makes, for the audit.", ToldEntry)
 REQUESTS: tuple[Request[Any], ...] = (
     STATUS,
     JOBS,
@@ -204,6 +208,8 @@ REQUESTS: tuple[Request[Any], ...] = (
     SET_SERVER_STATE,
     ADD_TARGET,
     SET_STATE,
+    AUDIT,
+    TELL_AUDIT,
 )
 """All requests."""
 
@@ -430,6 +436,21 @@ class Server:
         """
         self.ask(TELL_INTERFERENCE, body=predictions)
 
+    def audit(self, after: int = 0) -> tuple[AuditEntry, ...]:
+        """Ask who asked the server for which change, and what came of it.
+
+        Args:
+            after: Number of an entry; those up to it are left out.
+
+        Returns:
+            The entries that the server still has, oldest first.
+        """
+        return self.ask(AUDIT, target=str(after)).entries
+
+    def tell_audit(self, entry: ToldEntry) -> None:
+        """Tell the server of a change that no server makes, for the audit."""
+        self.ask(TELL_AUDIT, body=entry)
+
     def set_speed(self, target: str, speed: WantedSpeed) -> None:
         """Emulate a speed on a target, until the server is started again.
 
@@ -543,12 +564,14 @@ class Server:
     def _send(self, method: str, path: str, body: object, access: "Access | None") -> Any:
         import http.client
 
+        from weir.store.claims import claims
         from weir.store.connections import Connection
 
+        headers = {"Content-Type": "application/json"} | (claims() if method == "PUT" else {})
         connection = Connection(self.number, self.control, self.timeout_seconds, access)
         try:
             with contextlib.closing(connection):
-                connection.request(method, path, _text(body), {"Content-Type": "application/json"})
+                connection.request(method, path, _text(body), headers)
                 answer = connection.getresponse()
                 text = answer.read(_ANSWER_BYTES_MAX + 1)
                 if len(text) > _ANSWER_BYTES_MAX:
@@ -580,14 +603,15 @@ def ask_all(servers: Sequence[Server], question: Callable[[Server], Answer]) -> 
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    def ask(server: Server) -> Answer | StoreError:
+    def ask(server: Server, context: Context) -> Answer | StoreError:
         try:
-            return question(server)
+            return context.run(question, server)
         except StoreError as error:
             return error
 
+    contexts = [copy_context() for _ in servers]
     with ThreadPoolExecutor(min(len(servers), _ASKED_AT_ONCE) or 1) as threads:
-        return list(threads.map(ask, servers))
+        return list(threads.map(ask, servers, contexts))
 
 
 def servers_of(cluster: Path, access: "Access | None", *, timeout_seconds: float = TIMEOUT_SECONDS) -> list[Server]:

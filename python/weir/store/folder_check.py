@@ -64,7 +64,7 @@ def folders_of(states: Sequence[Status]) -> tuple[FolderFinding, ...]:
     Returns:
         The targets that do not work, and servers of another store than the first.
     """
-    return (*_failed(states), *_strangers(states))
+    return (*_failed(states), *strangers(states))
 
 
 def check_stopped_folders(inventories: Mapping[int, StoppedInventory]) -> tuple[FolderFinding, ...]:
@@ -89,8 +89,8 @@ def _failed(states: Sequence[Status]) -> list[FolderFinding]:
     ]
 
 
-def _strangers(states: Sequence[Status]) -> list[FolderFinding]:
-    """Servers whose folders are those of another store than the folders of the first server."""
+def strangers(states: Sequence[Status]) -> list[FolderFinding]:
+    """Find the servers whose folders are those of another store than the folders of the first server."""
     known = [(state.server, state.identity.store) for state in states if state.identity is not None]
     return [
         FolderFinding(

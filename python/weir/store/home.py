@@ -99,6 +99,11 @@ class Home:
         return self.root / "mnt"
 
     @property
+    def step_journals(self) -> Path:
+        """The folder of the journals of adaptive readers."""
+        return self.root / "adaptive"
+
+    @property
     def reserve(self) -> Path:
         """Room for the commands that change the home, so that a store on a full disk comes up."""
         return self.root / "reserve"

@@ -217,7 +217,7 @@ class Store:
         self, program: str, prefix: str | Path | None, claims: Mapping[str, str | int | None], *, is_preloaded: bool
     ) -> "Iterator[tuple[dict[str, str], Identity]]":
         """The environment of `job`, and the identity of the job."""
-        from weir.store import launch
+        from weir.store import launch, step_journal
         from weir.store.environment import without_store
 
         if not self.cluster.is_file():
@@ -234,6 +234,7 @@ class Store:
         variables = launch.environment(
             without_store(os.environ), self.cluster, place, is_mounted=is_mounted, is_preloaded=is_preloaded
         )
+        variables |= step_journal.variables(self._home, variables)
         identity = launch.run_job(program, **claims)
         with launch.minted(self._home, identity) as credential:
             yield {**variables, "WEIR_CREDENTIAL": str(credential)}, identity

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weir.store import cluster, configuration, machine, mounts, settings
+from weir.store import auditing, cluster, configuration, machine, mounts, settings
 from weir.store.access import servers_at
+from weir.store.audits import ToldEntry
 from weir.store.configuration import Configuration
 from weir.store.errors import StoreError
 from weir.store.home import Home, not_a_home
@@ -125,6 +126,15 @@ def bring_up(
         OSError: The home cannot be written.
     """
     home.create()
+    running = _bring_up(home, wanted, mounting, listener, accept_journal_loss=accept_journal_loss)
+    after = f"up: {len(running.servers)} servers"
+    auditing.tell(home, ToldEntry("deployment", str(home.root), after=after), listener)
+    return running
+
+
+def _bring_up(
+    home: Home, wanted: Configuration, mounting: Mounting, listener: Listener, *, accept_journal_loss: bool
+) -> Running:
     with home.locked():
         servers = _go_on(home, listener, is_mounted=mounting.is_wanted, accept_journal_loss=accept_journal_loss)
         if servers is not None:
@@ -185,6 +195,8 @@ def take_down(home: Home, *, force: bool, discard: bool, token: str = "") -> End
     """
     if not home.exists():
         raise StoreError(f"there is no store in {home.root}", hint="set WEIR_HOME to that of the store")
+    if _is_here_alone(home):
+        auditing.tell(home, ToldEntry("deployment", str(home.root), before="up", after="down"))
     with home.locked():
         lost = _used_memory(home)
         unmounted = _unmount(home, force=force)
@@ -325,6 +337,11 @@ def _check_mounting(home: Home, mounting: Mounting) -> None:
     """Refuse a mount that `_mount` could not make."""
     if mounting.is_wanted and (mounting.point is not None or not mounts.device_problem()):
         mounts.check(home, (mounting.point or home.mount_point).absolute())
+
+
+def _is_here_alone(home: Home) -> bool:
+    """Whether a store has all of its servers on this host. That of several hosts is the deploying host's to tell of."""
+    return home.cluster.is_file() and {server.number for server in servers_at(home)} <= set(home.server_numbers())
 
 
 def _used_memory(home: Home) -> int:

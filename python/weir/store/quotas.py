@@ -2,13 +2,14 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weir.store.answers import Quota
-from weir.store.errors import StoreError
+from weir.store.answers import Quota, QuotaLimits
+from weir.store.control import Server, ask_all
+from weir.store.errors import SilentServerError, StoreError
 
 ATTRIBUTE = "weir.quota"
 """Extended attribute of every file of a mounted store, with the quotas of the process that reads it."""
@@ -84,6 +85,55 @@ def merge(answers: Iterable[Iterable[Quota]]) -> list[OwnerQuota]:
             )
     order = {"user": 0, "group": 1}
     return sorted(merged.values(), key=lambda quota: (quota.id is not None, order.get(quota.kind, 2), quota.id or 0))
+
+
+def limits_of(servers: Sequence[Server], kind: str, number: int | None) -> QuotaLimits:
+    """Find the limits that hold for an owner: its own, or those of every owner of its kind.
+
+    Args:
+        kind: `user` or `group`.
+        number: Number of the owner; None is every owner of the kind without limits of its own.
+
+    Returns:
+        The limits, as the first server that answers knows them.
+    """
+    answer = next((each for each in ask_all(servers, Server.quotas) if not isinstance(each, StoreError)), ())
+    lines = {line.id: line for line in answer if line.kind == kind}
+    line = lines.get(number) or lines.get(None)
+    return QuotaLimits(None, None) if line is None else QuotaLimits(line.bytes_max, line.inodes_max)
+
+
+def set_limits(
+    servers: Sequence[Server],
+    kind: str,
+    number: int | None,
+    limits: QuotaLimits | None,
+    silent: Callable[[Server, SilentServerError], None],
+) -> list[Server]:
+    """Set the limits of an owner on every server, as they are to hold at once.
+
+    Args:
+        limits: The limits; None leaves the owner to the limits of every owner of its kind.
+        silent: Takes each server that does not answer, which follows when it is back.
+
+    Returns:
+        The servers that took them.
+
+    Raises:
+        StoreError: A server refuses, or none answers.
+    """
+    told: list[Server] = []
+    answers = ask_all(servers, lambda server: server.set_quota(kind, number, limits))
+    for server, answer in zip(servers, answers, strict=True):
+        if isinstance(answer, SilentServerError):
+            silent(server, answer)
+        elif isinstance(answer, StoreError):
+            raise answer
+        else:
+            told.append(server)
+    if not told:
+        raise StoreError("no server answers, so no limit was changed", hint="`weir up` starts the servers again")
+    return told
 
 
 def own(place: Path) -> list[OwnerQuota]:

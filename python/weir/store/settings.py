@@ -223,6 +223,12 @@ WINDOWS = Setting(
     meaning="Folder of the windows in which a user's programs count their operations, for `weir interference`; `off` "
     "counts none.",
 )
+ADAPTIVE_JOURNAL = Setting(
+    name="adaptive_journal",
+    default="WEIR_HOME/adaptive where the store's owner starts a job",
+    meaning="Folder in which programs note the steps that they read of adaptive streams, for `weir room`; `off` notes "
+    "none.",
+)
 TRACE = Setting(
     name="trace",
     has_flag=True,
@@ -269,6 +275,7 @@ CLIENT = (
     HEARTBEAT_SECONDS,
     COUNTERS,
     WINDOWS,
+    ADAPTIVE_JOURNAL,
     PROGRAMS,
 )
 """Settings of programs that use a store."""

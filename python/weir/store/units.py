@@ -17,6 +17,10 @@ _UNIT = re.compile(r"^(?:0:|\d+:name=systemd):.*/(weir-server@\d+\.service)$", r
 _RESTART_SECONDS = 180.0
 """Longest time of a restart: the unit gives a server 60 s to end, and a busy machine takes its time to start one."""
 _LOOK_SECONDS = 0.05
+_SHOW_SECONDS = 5.0
+"""Longest time until systemd tells of a unit."""
+_RUNNING = Path("/run/systemd/system")
+"""The folder that is there exactly where systemd is the first process (sd_booted(3))."""
 
 
 def unit_of(home: Home, number: int) -> str | None:
@@ -32,6 +36,30 @@ def unit_of(home: Home, number: int) -> str | None:
         return unit_named(Path(f"/proc/{process.pid}/cgroup").read_text())
     except OSError:
         return None
+
+
+def name_of(number: int) -> str:
+    """Name the unit of a server."""
+    return f"weir-server@{number}.service"
+
+
+def enabled_unit(home: Home, number: int) -> str | None:
+    """Find the unit that starts a server with this machine, whether the server runs or not.
+
+    Returns:
+        Name of the unit; None where systemd does not run here, or keeps no such server of this home.
+    """
+    unit = name_of(number)
+    if not _RUNNING.is_dir():
+        return None
+    command = ["systemctl", "show", "--property=UnitFileState,ActiveState,Environment", unit]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_SHOW_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    shown = dict(line.split("=", 1) for line in answer.stdout.splitlines() if "=" in line)
+    is_kept = shown.get("UnitFileState") == "enabled" or shown.get("ActiveState") not in ("inactive", None)
+    return unit if is_kept and f"WEIR_HOME={home.root}" in shown.get("Environment", "").split() else None
 
 
 def unit_named(groups: str) -> str | None:

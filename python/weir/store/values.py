@@ -15,6 +15,7 @@ NO_LIMIT = "none"
 """Spelling of a limit that is none."""
 _PORT_MAX = 65535
 _TARGET = re.compile(r"\d{1,5}\.\d{1,5}", re.ASCII)
+_STORE_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", re.ASCII)
 """A name of DNS or Slurm, or an address of IPv4: no option of ssh, no word of a shell, no digit of another script."""
 
@@ -251,6 +252,17 @@ def count_limit(text: str) -> int | None:
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < 1 << 63):
         raise ValueError(f"`{text}` is no number, and not `{NO_LIMIT}`")
     return int(text)
+
+
+def store_name(text: str) -> str:
+    """Read the name of a store in labels.
+
+    Raises:
+        ValueError: The text is no name.
+    """
+    if _STORE_NAME.fullmatch(text) is None:
+        raise ValueError(f"{text[:80]!a} is no name of a store: it has 1 to 64 of letters, digits, `.`, `_` and `-`")
+    return text
 
 
 def claim(text: str) -> str:

@@ -1,6 +1,7 @@
 //! Every metric, in one place; the reference page lists them with their units.
 
 use crate::accounts::jobs::{JobLine, ShownJob};
+use crate::accounts::served::Flow;
 use crate::accounts::work::{User, Work};
 use crate::clock::seconds;
 use crate::control::snapshot::Snapshot;
@@ -51,6 +52,8 @@ pub const JOBS_MAX: usize = 64;
 /// since names of such jobs are often used once.
 const LONG_JOB_SECONDS: f64 = 1.0;
 const ENDED_JOB_KEPT_SECONDS: f64 = 300.0;
+/// An owner is near to a limit from this part of it on.
+const QUOTA_NEAR: f64 = 0.9;
 
 type UserCounter = (&'static str, &'static str, fn(&Work) -> f64);
 type JobCounter = (&'static str, &'static str, fn(&JobLine) -> f64);
@@ -154,6 +157,9 @@ impl Collector for Exposition {
         self.encode_waits(&mut encoder)?;
         self.encode_waited_for(&mut encoder)?;
         self.encode_targets(&mut encoder)?;
+        self.encode_served(&mut encoder)?;
+        self.encode_quotas(&mut encoder)?;
+        self.encode_server(&mut encoder)?;
         self.encode_costs(&mut encoder)?;
         self.encode_health(&mut encoder)?;
         self.encode_placements(&mut encoder)?;
@@ -309,6 +315,94 @@ impl Exposition {
             ConstCounter::new(target.device_failures).encode(family.encode_family(&labels)?)?;
         }
         Ok(())
+    }
+}
+
+impl Exposition {
+    fn encode_served(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        type Value = fn(&Flow) -> u64;
+        let counters: [(&str, &str, Value); 2] = [
+            ("weir_device_operations", "Requests that the device served", Flow::operations),
+            ("weir_device_bytes", "Bytes of the requests that the device served", |flow| flow.bytes),
+        ];
+        let flows = || {
+            let served = self.snapshot.served.iter();
+            let flows = served.flat_map(|(device, served)| served.flows().map(|flow| (device, flow)));
+            flows.map(|(device, (direction, flow))| {
+                ([("device", device.clone()), ("direction", direction.to_string())], flow)
+            })
+        };
+        for (name, help, value) in counters {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (labels, flow) in flows() {
+                ConstCounter::new(value(flow)).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let (name, help) = (
+            "weir_device_request_seconds",
+            "Time between the arrivals of the device's requests and their ends",
+        );
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for (labels, flow) in flows() {
+            family.encode_family(&labels)?.encode_histogram::<[(&str, &str); 0]>(
+                flow.total_seconds(),
+                flow.operations(),
+                &flow.buckets(),
+                None,
+            )?;
+        }
+        let (name, help) = ("weir_device_errors", "Requests for the device that were answered with an error");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (device, served) in &self.snapshot.served {
+            for (error, count) in served.failures() {
+                let labels = [("device", device.clone()), ("error", error.to_string())];
+                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// No owner is named, since the use of a user is nobody else's business.
+    fn encode_quotas(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let Snapshot { quota_lines, limits, .. } = &*self.snapshot;
+        let parts = quota_lines.iter().map(|line| {
+            let (used, limits) = (line.everywhere(), limits.of(line.owner));
+            let part =
+                |used: u64, most: Option<u64>| most.map_or(0.0, |most| used as f64 / most.max(1) as f64);
+            [part(used.bytes, limits.bytes), part(used.inodes, limits.inodes)]
+        });
+        let parts: Vec<[f64; 2]> = parts.collect();
+        let most = |kind: usize| parts.iter().map(|parts| parts[kind]).fold(0.0, f64::max);
+        let near = |kind: usize| parts.iter().filter(|parts| parts[kind] >= QUOTA_NEAR).count() as f64;
+        type Value<'a> = &'a dyn Fn(usize) -> f64;
+        let gauges: [(&str, &str, Value<'_>); 2] = [
+            (
+                "weir_quota_used_ratio_max",
+                "Use of the owner that is nearest to its limit, by the limit",
+                &most,
+            ),
+            ("weir_quota_owners_near", "Owners that use nine tenths of a limit or more", &near),
+        ];
+        for (name, help, value) in gauges {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (kind, of) in ["bytes", "inodes"].into_iter().enumerate() {
+                ConstGauge::new(value(kind)).encode(family.encode_family(&[("of", of)])?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_server(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+        let status = &self.snapshot.status;
+        let help = "1, with the number and the version of the server";
+        let mut family = encoder.encode_descriptor("weir_server_info", help, None, MetricType::Gauge)?;
+        let labels = [("server", status.server.to_string()), ("version", status.version.to_string())];
+        ConstGauge::new(1.0).encode(family.encode_family(&labels)?)?;
+        let ages = status.peers.iter().filter_map(|peer| peer.age_seconds);
+        let help = "Age of the last report of the server that has been silent for longest";
+        let family =
+            encoder.encode_descriptor("weir_peer_report_age_seconds_max", help, None, MetricType::Gauge)?;
+        ConstGauge::new(ages.fold(0.0, f64::max)).encode(family)
     }
 }
 

@@ -9,6 +9,8 @@ pub(crate) mod jobs;
 pub mod machine;
 pub mod metrics;
 pub mod observed;
+pub(crate) mod served;
+pub(crate) mod standing;
 pub(crate) mod waits;
 pub mod windows;
 pub(crate) mod work;
@@ -18,10 +20,11 @@ use crate::host::Host;
 use device_account::Interval;
 use jobs::Jobs;
 use machine::Machine;
+use standing::{Standing, Turn};
 use std::collections::HashMap;
 use weir_device::{Device, Health, Load, Peers, Usual};
 use weir_fairshare::Nanos;
-use weir_wire::MachineLoad;
+use weir_wire::{MachineLoad, TargetRoom};
 
 /// Shares are accounted at most this often: a fifth of the time for which a job stays active after a request.
 const ACCOUNT_PAUSE_MIN: Nanos = Nanos::from_millis(1);
@@ -40,6 +43,8 @@ pub(crate) struct Accounts {
     loads: Vec<Load>,
     /// One for each target.
     health: Vec<Health>,
+    /// One for each target.
+    standings: Vec<Standing>,
     machine: Machine,
 }
 
@@ -59,6 +64,7 @@ impl Accounts {
             is_quiet: vec![false; targets + 1],
             loads: vec![Load::default(); targets + 1],
             health: vec![Health::default(); targets],
+            standings: vec![Standing::default(); targets],
             machine: Machine::default(),
         }
     }
@@ -69,6 +75,7 @@ impl Accounts {
         self.is_quiet.insert(index, false);
         self.loads.insert(index, Load::default());
         self.health.push(Health::default());
+        self.standings.push(Standing::default());
         self.jobs.renumber_metadata(index + 1);
     }
 
@@ -131,6 +138,29 @@ impl Accounts {
     /// The health of a target.
     pub(crate) fn health(&self, target: usize) -> &Health {
         &self.health[target]
+    }
+
+    /// Since when a target is full or fails.
+    pub(crate) fn standing(&self, target: usize) -> &Standing {
+        &self.standings[target]
+    }
+
+    /// A device found no room for a write.
+    pub(crate) fn note_refusal(&mut self, device: usize) {
+        if let Some(standing) = self.standings.get_mut(device) {
+            standing.refuse();
+        }
+    }
+
+    /// Looks at a target, at a Unix time in milliseconds; the room of one whose folder is gone is not known.
+    pub(crate) fn look_at_target(
+        &mut self,
+        target: usize,
+        room: Option<&TargetRoom>,
+        fails: bool,
+        now: u64,
+    ) -> Option<Turn> {
+        self.standings[target].look(room, fails, now)
     }
 
     /// Compares a target with the targets of its class on all servers. The times of a `device` that is emulated are exact,

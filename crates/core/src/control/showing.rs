@@ -140,6 +140,12 @@ impl Showing {
         Some(copying.jobs)
     }
 
+    /// The next copy comes later, as a walk beside the last one took so long.
+    pub(crate) fn lengthen_pause(&mut self, spent: Nanos, clock: &Clock) {
+        let next = self.next_table + Nanos(JOBS_COST_FACTOR * spent.0);
+        self.next_table = next.min(clock.now() + JOBS_PAUSE_MAX);
+    }
+
     /// Shows the job table that was copied.
     pub(crate) fn show_table(&self, snapshot: Snapshot) {
         self.boards.table.show(Table::new(snapshot));

@@ -52,6 +52,8 @@ pub struct Status {
     pub(crate) peers: Vec<PeerStatus>,
     /// Reports of peers that came late or twice, and were ignored.
     pub(crate) reports_ignored: u64,
+    /// Unix time by the server's clock.
+    pub(crate) clock_seconds: f64,
 }
 
 /// The journal in `/v1/status`.
@@ -90,6 +92,12 @@ pub(crate) struct TargetStatus {
     pub(crate) placement: PlacementStatus,
     #[serde(flatten)]
     pub(crate) device: DeviceStatus,
+    /// Whether its folder is gone, or another one lies in its place.
+    pub(crate) absent: bool,
+    /// Unix time since when it is troubled.
+    pub(crate) failing_since: Option<f64>,
+    /// Unix time since when it is full.
+    pub(crate) full_since: Option<f64>,
 }
 
 /// The figures of a target by which new files are placed, in `/v1/status`.

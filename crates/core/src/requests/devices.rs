@@ -3,6 +3,7 @@
 use super::order::Place;
 use super::request::InHand;
 use crate::accounts::observed::Kind;
+use crate::accounts::served::Served;
 use crate::accounts::Accounts;
 use crate::clock::Clock;
 use crate::config::{ServerConfig, SpeedConfig};
@@ -10,7 +11,7 @@ use crate::requests::request::Token;
 use std::collections::HashMap;
 use weir_device::{Activity, Device, Statistics, Work};
 use weir_fairshare::{DeviceSpeed, Direction, Dispatch, JobAttributes, JobId, Nanos, Portions, Sharing};
-use weir_wire::Request;
+use weir_wire::{Errno, Request};
 
 /// The price of a synchronisation is learned.
 const SYNC: Work = Work { direction: Direction::Write, bytes: 0 };
@@ -20,6 +21,8 @@ pub(crate) struct Devices {
     devices: Vec<Device>,
     /// One for each device.
     activities: Vec<Activity>,
+    /// One for each device.
+    served: Vec<Served>,
     sharing: Sharing,
     syncs: Syncs,
     /// The device that is served next.
@@ -57,7 +60,8 @@ impl Devices {
         let device = Device::new(&Sharing::of(sharing.policy().clone()), None, 0);
         let syncs = Syncs { device, waiting: HashMap::new() };
         let activities = vec![Activity::default(); devices.len()];
-        Devices { devices, activities, sharing, syncs, next: 0, is_unserved: false, was_busy: false }
+        let served = vec![Served::default(); devices.len()];
+        Devices { devices, activities, served, sharing, syncs, next: 0, is_unserved: false, was_busy: false }
     }
 
     /// Takes in the device of one more target: the number of the metadata device grows by one. The caller renumbers it in
@@ -67,6 +71,7 @@ impl Devices {
         let device = Device::new(&self.sharing, speed.map(SpeedConfig::device_speed), boot ^ index as u64);
         self.devices.insert(index, device);
         self.activities.insert(index, Activity::default());
+        self.served.insert(index, Served::default());
     }
 
     /// All devices.
@@ -171,11 +176,24 @@ impl Devices {
         let Some(spent) = account.complete(device, clock.now(), ended) else { return };
         let (work, took) = (account.work(), ended.saturating_since(request.arrived()));
         self.activities[index].complete(work.direction, work.bytes, took);
+        self.served[index].complete(work.direction, work.bytes, took);
         self.was_busy = true;
         accounts.account_if_due(&mut self.devices, clock);
         let Some(job) = accounts.jobs().job_mut(request.sender.acting.job) else { return };
         job.spend(index, spent);
         job.count(index, kind_of(&request.request), work.bytes, (took, ended));
+    }
+
+    /// A request was answered with an error.
+    pub(crate) fn fail(&mut self, request: &InHand, error: Errno) {
+        if let Some(device) = request.device() {
+            self.served[device].fail(error);
+        }
+    }
+
+    /// The requests that each device has served.
+    pub(crate) fn served(&self) -> &[Served] {
+        &self.served
     }
 
     /// Counts the time of the requests in progress, before their number changes.

@@ -44,6 +44,9 @@ impl Server {
         let number = token.number();
         let request = self.requests.remove(token);
         self.take_back(&request);
+        if let (Reply::Failed(error), false) = (&outcome.reply, request.is_abandoned()) {
+            self.requests.devices_mut().fail(&request, *error);
+        }
         let sender = &request.sender;
         self.links.release_memory(sender.link, sender.session_job, request.held_bytes());
         match self.links.of(sender.link) {

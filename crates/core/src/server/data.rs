@@ -232,6 +232,9 @@ impl Server {
     /// Answers a request that a target did not do.
     pub(super) fn refused(&mut self, token: Token, outcome: Outcome) -> Step {
         if outcome.is_full() {
+            if let Some(device) = self.requests[&token].device() {
+                self.accounts.note_refusal(device);
+            }
             self.tell_of_full();
         }
         Step::Done(token, outcome)

@@ -1,8 +1,9 @@
 //! Reports of this server's targets, and the reports of all servers for the placer of new files.
 
 use super::Server;
+use crate::accounts::standing::Turn;
 use crate::control::status::{PlacementStatus, Placements};
-use crate::notices::notice;
+use crate::notices::{notice, warning};
 use weir_device::UnderWay;
 use weir_exchange::{placements, report_target};
 use weir_fairshare::DeviceSpeed;
@@ -13,6 +14,7 @@ use weir_wire::Room;
 impl Server {
     /// Sets the part of this server's report about its targets.
     pub(super) fn report_targets(&mut self) {
+        self.look_at_targets();
         let rates = self.present_rates();
         self.judge_targets(&rates, self.clock.wall_milliseconds());
         let targets = self.targets.iter().zip(rates).enumerate().map(|(index, (target, rates))| {
@@ -23,6 +25,24 @@ impl Server {
         let targets = targets.collect();
         let own = self.exchange.own_mut();
         (own.targets, own.placed) = (targets, placements(self.namespace.files().places().placer()));
+    }
+
+    /// Notes which targets here are full or fail. The log tells of a target that fills up, and of one that has room again.
+    fn look_at_targets(&mut self) {
+        let (now, wall) = (self.clock.now(), self.clock.wall_milliseconds());
+        for (index, target) in self.targets.iter().enumerate().filter(|(_, target)| !target.has_retired()) {
+            let (name, room) = (self.site.target(index), target.room());
+            let (used, capacity) = (room.used_bytes, room.capacity_bytes);
+            let known = (!target.is_absent()).then_some(&room);
+            match self.accounts.look_at_target(index, known, target.trouble(now).is_some(), wall) {
+                Some(Turn::Filled) => warning!(
+                    "target {name} is full: it holds {used} of {capacity} bytes, and writes to its files answer ENOSPC; remove \
+                     files, or add a target with `weir target add`"
+                ),
+                Some(Turn::HasRoom) => notice!("target {name} has room again: it holds {used} of {capacity} bytes"),
+                None => {}
+            }
+        }
     }
 
     /// Tells the namespace how much the targets here can hold.

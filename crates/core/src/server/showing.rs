@@ -2,8 +2,9 @@
 
 use super::Server;
 use crate::accounts::device_account::Accounted;
+use crate::accounts::served::Served;
 use crate::clock::seconds;
-use crate::control::question::{Objects, Observed};
+use crate::control::question::{Objects, Observed, Quotas};
 use crate::control::snapshot::Snapshot;
 use crate::control::status::{
     CostStatus, DeviceStatus, DirectionCost, LeavingStatus, PeerStatus, SpeedStatus, Status, TargetStatus,
@@ -12,6 +13,7 @@ use crate::storage::KEEPS_NOTHING;
 use std::sync::Arc;
 use weir_fairshare::{Nanos, TransferSpeed};
 use weir_placement::{ServerId, TargetId};
+use weir_wire::QuotaTable;
 
 impl Server {
     /// Makes the snapshots that are asked for and due; copies one slice of the job table.
@@ -35,8 +37,26 @@ impl Server {
         if let Some(jobs) = self.showing.copy(self.accounts.jobs(), &accounted, &self.clock) {
             let (refusals, malformed) = self.links.refused();
             let users = self.accounts.jobs().users();
-            let snapshot = Snapshot { status: self.status(), jobs, users, refusals, malformed };
+            let began = self.clock.within_step();
+            let Quotas { lines: quota_lines, table: limits } = self.limited();
+            self.showing.lengthen_pause(self.clock.within_step().saturating_since(began), &self.clock);
+            let (status, served) = (self.status(), self.served());
+            let snapshot = Snapshot { status, jobs, users, served, quota_lines, limits, refusals, malformed };
             self.showing.show_table(snapshot);
+        }
+    }
+
+    /// The requests that each device has served, by its name.
+    fn served(&self) -> Vec<(String, Served)> {
+        let served = self.requests.devices().served().iter().enumerate();
+        served.map(|(index, served)| (self.device_name(index), *served)).collect()
+    }
+
+    /// The use of every owner; nothing where there are no limits, so that nobody walks over all owners for nothing.
+    fn limited(&mut self) -> Quotas {
+        match self.membership.settings().quotas.is_empty() {
+            true => Quotas { lines: Vec::new(), table: QuotaTable::default() },
+            false => self.quotas(),
         }
     }
 
@@ -66,6 +86,9 @@ impl Server {
                 state: own.targets[index].state,
                 placement: self.placement_of(index),
                 device: self.device_status(index),
+                absent: target.is_absent(),
+                failing_since: self.accounts.standing(index).failing_since(),
+                full_since: self.accounts.standing(index).full_since(),
             }
         });
         let leaving = self.exchange.own().leaving.iter();
@@ -104,6 +127,7 @@ impl Server {
             placements: self.placements(),
             peers: self.peer_status(now),
             reports_ignored: self.exchange.ignored(),
+            clock_seconds: self.clock.wall_milliseconds() as f64 / 1e3,
         }
     }
 

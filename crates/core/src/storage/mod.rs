@@ -152,6 +152,11 @@ impl Target {
         self.directory().and_then(|directory| directory.trouble(now))
     }
 
+    /// Whether the target's folder is gone, or another one lies in its place.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.directory().is_some_and(Directory::is_gone)
+    }
+
     /// Failures of the device since the target was opened.
     pub(crate) fn device_failures(&self) -> u64 {
         self.directory().map_or(0, Directory::device_failures)

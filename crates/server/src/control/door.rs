@@ -23,6 +23,13 @@ pub(crate) enum Bearer {
     Expired,
 }
 
+/// The user of a credential that was proved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Proved {
+    pub(crate) uid: u32,
+    pub(crate) user: String,
+}
+
 /// The door of one server.
 pub(crate) struct Door {
     here: ServerId,
@@ -39,6 +46,8 @@ pub(crate) struct Line<'a> {
 /// A connection whose way is known.
 pub(crate) struct Entered<'a> {
     pub(crate) bearer: Bearer,
+    /// The user of the credential; none for a plain one.
+    pub(crate) proved: Option<Proved>,
     /// Bytes of a plain request that came already.
     pub(crate) early: Vec<u8>,
     way: Way<'a>,
@@ -81,11 +90,12 @@ impl Door {
         }
         early.truncate(have);
         if early != MAGIC {
-            return Ok(Entered { bearer: Bearer::Nobody, early, way: Way::Plain(line) });
+            return Ok(Entered { bearer: Bearer::Nobody, proved: None, early, way: Way::Plain(line) });
         }
         let (stream, claims) = SealedStream::accept(line, early, self.here, &self.key)?;
         let bearer = Bearer::of(&claims, now_seconds);
-        Ok(Entered { bearer, early: Vec::new(), way: Way::Sealed(Box::new(stream)) })
+        let proved = Some(Proved { uid: claims.uid, user: claims.user });
+        Ok(Entered { bearer, proved, early: Vec::new(), way: Way::Sealed(Box::new(stream)) })
     }
 
     /// Whether a request with this `Host` is meant for this server. One that was proved is.

@@ -3,7 +3,7 @@
 //! Any program that reaches the port may send anything, so nothing here trusts a length or waits without end.
 
 use crate::control::callers::{Caller, Callers};
-use crate::control::door::{Bearer, Door, Line};
+use crate::control::door::{Bearer, Door, Line, Proved};
 use crate::machine_time::wall_seconds;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener};
@@ -22,6 +22,8 @@ const REQUEST_WAIT: Duration = Duration::from_secs(5);
 const RESPONSE_WAIT: Duration = Duration::from_secs(30);
 /// Pause after a failed accept: without a free descriptor it would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Begin of the names of headers by which a caller says what it is.
+const CLAIM: &str = "weir-";
 /// Shorter bodies go as they are: packed they save no packet.
 const GZIP_BYTES_MIN: usize = 1024;
 const STACK_BYTES: usize = 512 * 1024;
@@ -37,6 +39,12 @@ pub(crate) struct Request {
     pub(crate) path: String,
     /// The rights of the caller.
     pub(crate) bearer: Bearer,
+    /// The user of the credential that the caller proved.
+    pub(crate) proved: Option<Proved>,
+    /// The address of the caller's connection.
+    pub(crate) address: Option<String>,
+    /// Values of the headers that begin with `Weir-`: what the caller says of itself.
+    pub(crate) claims: Vec<(String, String)>,
     /// Value of the `Host` header.
     pub(crate) host: Option<String>,
     /// Value of the `Authorization` header: a secret that everybody on the way may read.
@@ -136,7 +144,9 @@ fn answer(
         Ok(request) if !door.is_meant(request.host.as_deref(), &entered, &line) => {
             refusal(421).encoded(false, false)
         }
-        Ok(request) => {
+        Ok(mut request) => {
+            request.proved = entered.proved.take();
+            request.address = caller.stream().peer_addr().ok().map(|address| address.ip().to_string());
             caller.waits();
             let response = handler(&request);
             caller.is_waited_for();
@@ -157,6 +167,14 @@ fn answer(
         }
     }
     Ok(())
+}
+
+impl Request {
+    /// What the caller says of itself under a name, without characters that a terminal would take for orders.
+    pub(crate) fn claim(&self, name: &str) -> Option<String> {
+        let (_, value) = self.claims.iter().find(|(known, _)| known == name)?;
+        Some(value.chars().filter(|character| !character.is_control()).collect())
+    }
 }
 
 impl Response {
@@ -259,6 +277,9 @@ fn parse_head(
         method,
         path,
         bearer,
+        proved: None,
+        address: None,
+        claims: Vec::new(),
         host: None,
         authorization: None,
         accept: None,
@@ -286,6 +307,9 @@ fn parse_head(
             body_bytes = Some(length);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             return Err(501);
+        } else if header.name.get(..CLAIM.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(CLAIM)) {
+            let name = header.name[CLAIM.len()..].to_ascii_lowercase();
+            request.claims.push((name, value.to_string()));
         }
     }
     match body_bytes.unwrap_or(0) {
@@ -348,11 +372,14 @@ mod tests {
 
     #[test]
     fn a_request_is_understood_however_it_arrives() {
-        let bytes = b"PUT /v1/policy?x=1 HTTP/1.1\r\nhost: x\r\nAUTHORIZATION: Bearer 12\r\nContent-Length: 4\r\n\r\nbodymore";
+        let bytes = b"PUT /v1/policy?x=1 HTTP/1.1\r\nhost: x\r\nWeir-Command: weir policy\r\nAUTHORIZATION: Bearer 12\r\nContent-Length: 4\r\n\r\nbodymore";
         let expected = Request {
             method: "PUT".into(),
             path: "/v1/policy".into(),
             bearer: Bearer::Nobody,
+            proved: None,
+            address: None,
+            claims: vec![("command".into(), "weir policy".into())],
             host: Some("x".into()),
             authorization: Some("Bearer 12".into()),
             accept: None,

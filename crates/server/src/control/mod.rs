@@ -1,5 +1,6 @@
 //! The control API: JSON and Prometheus over HTTP, beside the event loop.
 
+pub(crate) mod audit;
 pub(crate) mod callers;
 mod door;
 mod hosts;
@@ -24,6 +25,7 @@ use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_core::accounts::metrics;
+use weir_core::audit::Audit;
 use weir_core::config::{ClusterConfig, ServerConfig, SpeedConfig, TargetConfig};
 use weir_core::control::question::{NotChanged, Question, Shown};
 use weir_core::control::showing::Boards;
@@ -56,6 +58,7 @@ struct Desk {
     events: Events,
     boards: Arc<Boards>,
     told: Told,
+    noted: audit::Noted,
 }
 
 /// Status, body and content type of an answer.
@@ -129,14 +132,14 @@ fn read_token(path: &Path) -> Result<String, ServerError> {
 pub(crate) fn start(
     Listening { listener, address, .. }: Listening,
     configured: &str,
-    rules: Rules,
-    events: Events,
-    boards: Arc<Boards>,
+    (rules, noted): (Rules, Audit),
+    (events, boards): (Events, Arc<Boards>),
     callers_max: usize,
 ) -> Result<String, ServerError> {
     let Rules { here, key, hosts, metrics_token } = rules;
     let door = Door::new(here, key, Hosts::new(configured, &hosts));
-    let desk = Arc::new(Desk { metrics_token, events, boards, told: Told::default() });
+    let noted = audit::Noted::new(noted);
+    let desk = Arc::new(Desk { metrics_token, events, boards, told: Told::default(), noted });
     http::serve(listener, callers_max, door, body_bytes_max, move |request| respond(request, &desk))
         .and_then(|()| Ok(resolve(&address)?.to_string()))
         .map_err(|source| ServerError::Listen { address, source })
@@ -161,6 +164,7 @@ type Handler = fn(&Request, &Desk) -> Answer;
 fn respond(request: &Request, desk: &Desk) -> Response {
     let method = if request.method == "HEAD" { "GET" } else { &request.method };
     let (status, body, content_type) = match route(method, &request.path) {
+        Some(handler) if method == "PUT" => audit::change(request, desk, handler),
         _ if request.bearer == Bearer::Expired => expired(),
         Some(handler) => handler(request, desk),
         None => return unknown(request),
@@ -176,7 +180,7 @@ fn unknown(request: &Request) -> Response {
         (false, true) => "PUT",
         (false, false) => "",
     };
-    let hint = "try /v1/status, /v1/jobs, /v1/policy, /v1/allocator, /v1/quotas, /v1/windows/0, /v1/interference or /metrics";
+    let hint = "try /v1/status, /v1/jobs, /v1/policy, /v1/allocator, /v1/quotas, /v1/windows/0, /v1/interference, /v1/audit/0 or /metrics";
     let (status, body, content_type) = match allowed {
         "" => json(404, &failure("no such resource", hint)),
         _ => json(405, &failure("no such method of this resource", &format!("it has {allowed}"))),
@@ -197,10 +201,12 @@ fn route(method: &str, path: &str) -> Option<Handler> {
         ("PUT", "/v1/allocator") => set_allocator,
         ("PUT", path) if path.starts_with(SERVER_PATH) => change_server,
         ("PUT", path) if path.starts_with(TARGET_PATH) => change_target,
-        ("GET", "/v1/quotas") => quotas::show,
-        ("PUT", "/v1/quotas") => quotas::set,
+        ("GET", quotas::PATH) => quotas::show,
+        ("PUT", quotas::PATH) => quotas::set,
         ("GET", interference::PATH) => interference::show,
         ("PUT", interference::PATH) => interference::tell,
+        ("PUT", audit::PATH) => audit::tell,
+        ("GET", path) if path.starts_with(audit::ENTRIES_PATH) => audit::show,
         ("GET", path) if path.starts_with(windows::PATH) => windows::show,
         ("GET", path) if path.starts_with(inventory::PATH) => inventory::show,
         ("GET", path) if path.starts_with(inventory::PLACES_PATH) => inventory::show_places,

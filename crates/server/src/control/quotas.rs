@@ -7,6 +7,9 @@ use weir_core::control::question::{Question, Quotas};
 use weir_core::namespace::QuotaLine;
 use weir_wire::{QuotaLimits, QuotaOwner, QuotaTable};
 
+/// `GET` and `PUT /v1/quotas`.
+pub(super) const PATH: &str = "/v1/quotas";
+
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
@@ -81,15 +84,39 @@ pub(super) fn set(request: &Request, desk: &Desk) -> Answer {
             return json(400, &failure(&format!("not a quota: {error}"), "see `weir quota set --help`"))
         }
     };
-    let owner = match (body.kind, body.id) {
-        (Kind::User, Some(id)) => QuotaOwner::User(id),
-        (Kind::User, None) => QuotaOwner::AnyUser,
-        (Kind::Group, Some(id)) => QuotaOwner::Group(id),
-        (Kind::Group, None) => QuotaOwner::AnyGroup,
-    };
     let limits = body.limits.as_ref();
     let limits = limits.map(|limits| QuotaLimits { bytes: limits.bytes_max, inodes: limits.inodes_max });
-    changed(desk.ask(|answer| Question::SetQuota(owner, limits, answer)), |()| &body)
+    changed(desk.ask(|answer| Question::SetQuota(body.owner(), limits, answer)), |()| &body)
+}
+
+/// The owner that a body names, for the audit: `user 7`, or `every user` for all without limits of their own.
+pub(super) fn owner_in(body: &[u8]) -> Option<String> {
+    let body: QuotaBody = serde_json::from_slice(body).ok()?;
+    let kind = match body.kind {
+        Kind::User => "user",
+        Kind::Group => "group",
+    };
+    Some(body.id.map_or(format!("every {kind}"), |id| format!("{kind} {id}")))
+}
+
+/// The limits that are set for the owner of a body, for the audit; `null` where none are.
+pub(super) fn limits_before(body: &[u8], desk: &Desk) -> Option<String> {
+    let body: QuotaBody = serde_json::from_slice(body).ok()?;
+    let Quotas { table, .. } = desk.ask(Question::Quotas).ok()?;
+    let limits = table.set_for(body.owner());
+    let limits = limits.map(|limits| LimitsBody { bytes_max: limits.bytes, inodes_max: limits.inodes });
+    serde_json::to_string(&limits).ok()
+}
+
+impl QuotaBody {
+    fn owner(&self) -> QuotaOwner {
+        match (self.kind, self.id) {
+            (Kind::User, Some(id)) => QuotaOwner::User(id),
+            (Kind::User, None) => QuotaOwner::AnyUser,
+            (Kind::Group, Some(id)) => QuotaOwner::Group(id),
+            (Kind::Group, None) => QuotaOwner::AnyGroup,
+        }
+    }
 }
 
 fn shown(line: &QuotaLine, table: &QuotaTable) -> Line {

@@ -33,7 +33,7 @@ def run_scenario(scenario: Path, seed: int | None, mode: str | None, alone: bool
     SCENARIO is a scenario.toml: the machines, the jobs, the settings of the store, and faults. Ctrl-C ends the run
     early; what was done until then is shown and written.
     """
-    from weir.cli.progress import bars
+    from weir.cli.progress import progress
     from weir.simulation.alone import Baseline
     from weir.simulation.records import write
     from weir.simulation.runs import record
@@ -43,7 +43,7 @@ def run_scenario(scenario: Path, seed: int | None, mode: str | None, alone: bool
     read = read_scenario(scenario, changes=changes)
     tell_remarks(read.workload)
     baseline = Baseline() if alone else None
-    with bars() as show:
+    with progress() as show:
         made = record(
             scenario.stem,
             read,

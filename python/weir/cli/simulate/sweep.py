@@ -61,7 +61,7 @@ def sweep(
     SWEEP is a scenario.toml with a table [sweep], or one that names a scenario with `base`. Each finished point is
     written at once, so the same command goes on after Ctrl-C or a crash.
     """
-    from weir.cli.progress import bars
+    from weir.cli.progress import progress
     from weir.simulation.sweeps.execution import check, execute
     from weir.simulation.sweeps.ledger import opened, read_records
     from weir.simulation.sweeps.plan import read_plan
@@ -74,7 +74,7 @@ def sweep(
     is_interrupted = False
     with opened(folder, checked.header, is_changed_allowed=is_changed_allowed) as ledger:
         try:
-            with bars() as show, chosen_pool(where, folder) as pool:
+            with progress() as show, chosen_pool(where, folder) as pool:
                 execute(checked, ledger, pool, lambda done, all_of_them: show("points", done, all_of_them))
         except KeyboardInterrupt:
             is_interrupted = True

@@ -96,7 +96,7 @@ def tune(home: "Home", /, scenario: Path | None, logs: Path | None, output: str,
     found on some of them and judged on others, beside the default: the exit code is 1 where it is not shown to be
     better.
     """
-    from weir.cli.progress import bars
+    from weir.cli.progress import progress
     from weir.cli.simulate.sweep import checked_objectives
     from weir.simulation.tuning.application import application_of
     from weir.simulation.tuning.tuner import DOCUMENT, Options, tune
@@ -118,7 +118,7 @@ def tune(home: "Home", /, scenario: Path | None, logs: Path | None, output: str,
     out: Path = options["out"]
     make_work_folder(out)
     try:
-        with bars() as show, chosen_pool(options, out) as pool:
+        with progress() as show, chosen_pool(options, out) as pool:
             tuned = tune(
                 base, cases, chosen, out, pool=pool, progress=lambda done, trials: show("trials", done, trials)
             )

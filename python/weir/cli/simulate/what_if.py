@@ -117,14 +117,14 @@ def what_if(home: Home, /, output: str, seeds: int, is_together: bool, spread: s
     Each setting is a row below that of now, with the mean over seeds and its 95% interval. A seed draws when the jobs
     arrive, unless --arrivals tells it.
     """
-    from weir.cli.progress import bars
+    from weir.cli.progress import progress
     from weir.simulation.what_if import ask
 
     settings = _settings(options, is_together=is_together)
     now = _now(home, options)
     tell_remarks(now.workload)
     spread_seconds = 0.0 if options["arrivals"] is not None else None if spread is None else values.duration(spread)
-    with bars() as show:
+    with progress() as show:
         answers = ask(now, settings, seeds=range(seeds), spread_seconds=spread_seconds, progress=show)
     _show(answers, seeds, now.workload.skipped, output)
     return _tell_unfinished(answers)

@@ -42,6 +42,14 @@ pub struct QuotaLine {
     pub(crate) elsewhere: QuotaUse,
 }
 
+impl QuotaLine {
+    /// The use of the whole store, as far as this server knows it.
+    pub(crate) fn everywhere(&self) -> QuotaUse {
+        let bytes = self.here.bytes.saturating_add(self.elsewhere.bytes);
+        QuotaUse { bytes, inodes: self.here.inodes.saturating_add(self.elsewhere.inodes) }
+    }
+}
+
 /// A count that is under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Recount {

@@ -1,0 +1,1 @@
+"""What a visitor may change: what each change would do, one module a kind, and confirmations that hold once."""

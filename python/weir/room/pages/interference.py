@@ -1,0 +1,70 @@
+"""The page *Interference*: predicted slowdowns, who causes them, and what was decided."""
+
+from datetime import datetime
+
+from weir.amounts import Quantity, seconds, share
+from weir.history.samples import FINDING
+from weir.room.looks import Look
+from weir.room.pages.jobs import link_of
+from weir.room.panels import Mark, Page, Panel, Text, table_of
+from weir.room.sources import Sources
+from weir.room.visitors import Visitor
+from weir.store.predictions import JobPrediction, likely_slowdown
+
+_SLOWED = 2.0
+"""Slowdown from which a job stands out."""
+
+
+def page(sources: Sources, look: Look, visitor: Visitor) -> Page:
+    """Make the page: predictions where it is live, and decisions in the stretch of time."""
+    panels = [_predictions(sources, look, visitor)] if look.is_live else []
+    return Page("Interference", (*panels, _decisions(sources, look, visitor)))
+
+
+def _predictions(sources: Sources, look: Look, visitor: Visitor) -> Panel:
+    found = sources.predictions()
+    rows = [] if found is None else [_row(job, visitor, look) for job in found.jobs]
+    header = ("job", "user", "slowdown now", "next", "probability", "basis", "driven by", "waited", "responsible")
+    none = (
+        "nobody predicts: `weir interference serve` does"
+        if found is None
+        else "no job did anything in the last window that was predicted"
+    )
+    return Panel("predictions", "Predicted slowdowns", table=table_of(header, rows), none=none)
+
+
+def _row(job: JobPrediction, visitor: Visitor, look: Look) -> tuple[Text, ...]:
+    now = next((each for each in job.horizons if each.ahead == 0), None)
+    ahead = next((each for each in job.horizons if each.ahead == 1), None)
+    is_slowed = (likely_slowdown(job.horizons) or 1.0) >= _SLOWED
+    culprit = next(iter(job.responsible), None)
+    return (
+        link_of(job.job, job.user, visitor, look),
+        visitor.user_of(job.user),
+        "-" if now is None else Mark(now.slowdown, "bad" if is_slowed else "good"),
+        "-" if ahead is None else ahead.slowdown,
+        Quantity("-") if now is None else share(now.probability),
+        job.basis,
+        ", ".join(f"{each.feature} at {each.server}" if each.server else each.feature for each in job.driven_by) or "-",
+        seconds(job.waited_seconds),
+        "-" if culprit is None else link_of(culprit.job, culprit.user, visitor, look),
+    )
+
+
+def _decisions(sources: Sources, look: Look, visitor: Visitor) -> Panel:
+    with sources.history() as history:
+        found = [] if history is None else history.decisions(look.since, look.until)
+    rows = [
+        (
+            datetime.fromtimestamp(change.at / 1000).strftime("%Y-%m-%d %H:%M:%S"),
+            "all" if change.server is None else str(change.server),
+            change.subject,
+            "hidden" if change.subject == "lease" and not visitor.sees_all else change.value or "none",
+        )
+        for change in reversed(found)
+        if not change.subject.startswith(FINDING)
+    ]
+    words = "Policies, leases of the guard, states of servers and targets, as they were first seen."
+    header = ("at", "server", "what", "since then")
+    none = "nothing was decided in this time, or nothing is recorded of it"
+    return Panel("decisions", "Decisions", words, table_of(header, rows), none=none)
