@@ -101,7 +101,7 @@ def test_journals_are_bounded_and_the_oldest_go(tmp_path: Path, monkeypatch: pyt
     for number in range(50):
         add(folder, replace(ENTRY, step=number))
     sizes = [path.stat().st_size for path in folder.iterdir()]
-    assert len(sizes) == 2
+    assert len(sizes) <= 2
     assert max(sizes) < 4096 + 1024
     found = [each.step for each in read(folder, 0, AGES)]
     assert found == list(range(found[0], 50)), "the last ones, without a gap"

@@ -209,8 +209,8 @@ def test_a_thousand_jobs_on_3600_targets_have_bounded_pages(tmp_path: Path) -> N
             named = histories.window(number, generator, 0)
             (device, *_) = named.devices
             devices = tuple(replace(device, device=f"{server}.{index}") for index in range(TARGETS // SERVERS))
-            jobs = (histories.line(f"job-{job}", generator) for job in range(server, JOBS, SERVERS))
-            lines = tuple(replace(line, device=f"{server}.{generator.randrange(len(devices))}") for line in jobs)
+            made = (histories.line(f"job-{job}", generator) for job in range(server, JOBS, SERVERS))
+            lines = tuple(replace(line, device=f"{server}.{generator.randrange(len(devices))}") for line in made)
             sample.add_windows(number, [replace(named, devices=devices, jobs=lines)], {})
         database.add(sample)
     database.close()

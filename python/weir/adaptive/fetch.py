@@ -430,8 +430,8 @@ class Fetch:
         read = TierRead(url, None, plan.wanted_bytes, progress.arrived_bytes, seconds, bandwidth)
         if (known := plan.forecast) is None:
             return read
-        ends = {"forecast_low": known.low, "forecast_high": known.high}
-        return replace(read, forecast=known.value, warning=known.warning, **ends)
+        low, high = known.low, known.high
+        return replace(read, forecast=known.value, forecast_low=low, forecast_high=high, warning=known.warning)
 
 
 def _length(spans: Sequence[Span]) -> int:

@@ -48,7 +48,7 @@ class Journal:
 
         Args:
             step: The step as it is handed out.
-            whole_bytes: Bytes of the whole step.
+            whole_bytes: What a reader without a bound would have read.
             deadline_seconds: The reader's longest time of a step.
         """
         if self._is_off:

@@ -158,8 +158,7 @@ class Reader:
         self._lock = threading.Condition()
         self._numbers = deque(self._catalogue.look()[0])
         # Numbers of the first and the last step that were seen.
-        self._first = min(self._numbers, default=None)
-        self._known = max(self._numbers, default=-1)
+        self._first, self._known = min(self._numbers, default=None), max(self._numbers, default=-1)
         self._ahead: Fetch | None = None
         self._closed = False
         self._doubted: set[str] = set()

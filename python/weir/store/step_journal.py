@@ -91,7 +91,7 @@ def variables(home: Home, present: Mapping[str, str]) -> dict[str, str]:
         present: Variables by their names; one that names a folder, or `off`, stays.
 
     Returns:
-        The variable with the folder.
+        `WEIR_ADAPTIVE_JOURNAL` alone.
     """
     name = ADAPTIVE_JOURNAL.environment
     return {name: present.get(name) or str(home.step_journals)}

@@ -1,7 +1,9 @@
 //! The audit in the control API. Every `PUT` passes through [`change`]: a resource that takes one is audited without a
 //! line of its own.
 
-use super::{busy, expired, failure, json, quotas, Answer, Desk, Handler, ANSWER_WAIT, SERVER_PATH, TARGET_PATH};
+use super::{
+    busy, expired, failure, json, quotas, Answer, Desk, Handler, ANSWER_WAIT, SERVER_PATH, TARGET_PATH,
+};
 use crate::control::door::Bearer;
 use crate::control::http::Request;
 use crate::control::{interference, lease, route};
@@ -178,9 +180,7 @@ pub(super) fn tell(request: &Request, desk: &Desk) -> Answer {
     };
     let noted = match refused {
         Some(reason) => audit.note(asked, wall_moment(), Outcome::Refused, Some(reason.clone())),
-        None => {
-            audit.begin(asked, wall_moment()).and_then(|number| audit.end(number, Outcome::Done, None))
-        }
+        None => audit.begin(asked, wall_moment()).and_then(|number| audit.end(number, Outcome::Done, None)),
     };
     match noted {
         Ok(()) => json(200, &told),

@@ -68,6 +68,9 @@ def proposal(
         shown: What the change depends on, as the visitor is shown it.
         look: Finds it again; it is compared.
         change: Makes the change.
+
+    Raises:
+        RoomError: `carry_out` finds the store other than it was shown.
     """
 
     def carry_out() -> Page:
