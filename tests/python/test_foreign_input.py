@@ -393,11 +393,25 @@ def step_journals(folder: Path) -> None:
         step_journal.TierEntry("s3://a/run", 1e8, 5e7, 2e8, 9e7),
     )
     for number in range(30):
-        counts = {"pid": number % 2, "step": number, "read_bytes": 500 + number, "whole_bytes": 1000}
-        times = {"at": 1001.5 + number, "seconds": 0.2, "waited_seconds": 0.1, "deadline_seconds": 2.5}
-        names = {"job": "run.sh-1", "user": "ada", "host": "node", "stream": "/fast"}
-        errors = {"rmse": 1e-4, "max_error": 1e-3 / (number + 1), "augmentation": 0.5}
-        entry = step_journal.StepEntry(**counts, **times, **names, **errors, is_late=False, tiers=tiers)
+        entry = step_journal.StepEntry(
+            at=1001.5 + number,
+            job="run.sh-1",
+            user="ada",
+            host="node",
+            pid=number % 2,
+            stream="/fast",
+            step=number,
+            rmse=1e-4,
+            max_error=1e-3 / (number + 1),
+            read_bytes=500 + number,
+            whole_bytes=1000,
+            augmentation=0.5,
+            seconds=0.2,
+            waited_seconds=0.1,
+            deadline_seconds=2.5,
+            is_late=False,
+            tiers=tiers,
+        )
         step_journal.add(folder, entry)
 
 

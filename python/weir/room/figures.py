@@ -273,15 +273,16 @@ def _job(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str
 def _accuracy(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str]) -> Any:
     import altair
 
-    rows = [
-        {"at": each.at * 1000, "stream": name, "step": each.step, "value": each.max_error, "read": each.augmentation}
-        for name, steps in _steps(sources, look, visitor).items()
-        for each in steps
-        if each.max_error is not None
-    ]
+    rows: Rows = []
+    errors: list[float] = []
+    for name, steps in _steps(sources, look, visitor).items():
+        for each in steps:
+            if (error := each.max_error) is not None:
+                errors.append(error)
+                part = each.augmentation
+                rows.append({"at": each.at * 1000, "stream": name, "step": each.step, "value": error, "read": part})
     if not rows:
         return None
-    errors = [row["value"] for row in rows]
     # Errors span decades; a logarithm has no place for a step without any error.
     least = min((error for error in errors if error), default=1.0)
     kind = {"type": "log"} if min(errors) else {"type": "symlog", "constant": least}
