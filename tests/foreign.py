@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weir.store import step_journal
 from weir.tracing.totals import TotalsReader
 
 MEMORY_BYTES_MAX = 768 << 20
@@ -521,6 +522,34 @@ def _summaries(folder: Path) -> None:
         with refused(ProvisioningError):
             for run in read_table(path):
                 assert all(math.isfinite(each) for each in (*vector(run, {}), *seconds(run.traits)))
+
+
+def step_journals(folder: Path) -> None:
+    tiers = (
+        step_journal.TierEntry("/fast", None, None, None, 1e9),
+        step_journal.TierEntry("s3://a/run", 1e8, 5e7, 2e8, 9e7),
+    )
+    for number in range(30):
+        entry = step_journal.StepEntry(
+            at=1001.5 + number,
+            job="run.sh-1",
+            user="ada",
+            host="node",
+            pid=number % 2,
+            stream="/fast",
+            step=number,
+            rmse=1e-4,
+            max_error=1e-3 / (number + 1),
+            read_bytes=500 + number,
+            whole_bytes=1000,
+            augmentation=0.5,
+            seconds=0.2,
+            waited_seconds=0.1,
+            deadline_seconds=2.5,
+            is_late=False,
+            tiers=tiers,
+        )
+        step_journal.add(folder, entry)
 
 
 def _step_journals(folder: Path) -> None:

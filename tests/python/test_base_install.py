@@ -27,6 +27,7 @@ RESIDENT = ("mount", "record", "serve mount", "serve server", "top", "stats publ
 RESIDENT_SECONDS = 10
 ARGUMENTS = {
     "backup": ("backup.tar",),
+    "config export": ("rules",),
     "restore": ("backup.tar",),
     "replay": ("--since", "1h", "--policy", "job-fair"),
     "report": ("--darshan", LOG),

@@ -76,6 +76,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "guard/owing.py": "owed_by",
         "health/upkeep.py": "credentials",
         "provisioning/lifecycle/measurement.py": "begin end",
+        "room/changes/targets.py": "_drained",
         "provisioning/lifecycle/movement.py": "save",
         "provisioning/lifecycle/record.py": "JobFolder.locked JobFolder.write",
         "provisioning/lifecycle/setup.py": "_join",
@@ -99,7 +100,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "planner/stores/sqlite.py": "_locked",
     },
     WORK: {
-        "store/step_journal.py": "_entries _files _remove_oldest add",
+        "store/step_journal.py": "_entries _remove_oldest add",
         "interference/agreement.py": "read_windows",
         "interference/collection.py": "_carry_out _claim _gather _read_run _write",
         "interference/collector.py": "Parts._remove_oldest Parts.add_rows",

@@ -42,7 +42,6 @@ from weir.provisioning.sharing import interference_factors
 from weir.provisioning.sharing.prices import PriceList, Tier
 from weir.provisioning.stress import kernels
 from weir.provisioning.stress.results import OWNER
-from weir.store import step_journal
 from weir.store.backup import take
 from weir.store.home import Home
 from weir.store.identity import Identity
@@ -387,34 +386,6 @@ def summaries(folder: Path) -> None:
     (folder / "plain.csv").write_bytes(b"".join(gzip.decompress(packed).splitlines(keepends=True)[:20]))
 
 
-def step_journals(folder: Path) -> None:
-    tiers = (
-        step_journal.TierEntry("/fast", None, None, None, 1e9),
-        step_journal.TierEntry("s3://a/run", 1e8, 5e7, 2e8, 9e7),
-    )
-    for number in range(30):
-        entry = step_journal.StepEntry(
-            at=1001.5 + number,
-            job="run.sh-1",
-            user="ada",
-            host="node",
-            pid=number % 2,
-            stream="/fast",
-            step=number,
-            rmse=1e-4,
-            max_error=1e-3 / (number + 1),
-            read_bytes=500 + number,
-            whole_bytes=1000,
-            augmentation=0.5,
-            seconds=0.2,
-            waited_seconds=0.1,
-            deadline_seconds=2.5,
-            is_late=False,
-            tiers=tiers,
-        )
-        step_journal.add(folder, entry)
-
-
 SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "stream": (foreign_streams.stream, 40),
     "named-stream": (foreign_streams.named_stream, 40),
@@ -453,7 +424,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "accounting": (accounting, 330),
     "classes": (classes, 100),
     "summaries": (summaries, 50),
-    "step-journals": (step_journals, 300),
+    "step-journals": (foreign.step_journals, 300),
 }
 """How the samples of each decoder are made, and how many rounds they go: other ones in each run of the tests."""
 

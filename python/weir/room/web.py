@@ -344,7 +344,7 @@ async def _listen_tcp(runner: web.AppRunner, host: str, port: int) -> int:
     try:
         await site.start()
     except OSError as error:
-        hint = "another program listens there; choose another --port, or 0 for any"
+        hint = "another program listens there; choose another port, or 0 for any"
         raise RoomError(f"cannot listen at {host}:{port}: {error.strerror}", hint=hint) from error
     return int(runner.addresses[0][1])
 
@@ -355,7 +355,7 @@ async def _listen_unix(runner: web.AppRunner, path: Path) -> None:
     hint = "a path of at most 100 bytes in a folder that is there"
     try:
         if _is_answered(path):
-            raise RoomError(f"another room listens at {path}", hint="end it, or name another --unix")
+            raise RoomError(f"another room listens at {path}", hint="end it, or name another socket")
         await web.UnixSite(runner, str(path)).start()
         path.chmod(0o666)
     except OSError as error:

@@ -559,11 +559,17 @@ fn metrics_are_what_is_declared() {
         ("weir_target_load_ratio", "gauge", &["backend", "target"]),
         ("weir_target_queued_requests", "gauge", &["backend", "target"]),
         ("weir_target_latency_seconds", "gauge", &["backend", "target"]),
+        ("weir_device_operations", "counter", &["device", "direction"]),
+        ("weir_device_bytes", "counter", &["device", "direction"]),
+        ("weir_device_request_seconds", "histogram", &["device", "direction"]),
         ("weir_device_cost_fixed_seconds", "gauge", &["device", "direction"]),
         ("weir_target_speed_ratio", "gauge", &["class", "target"]),
         ("weir_target_slow", "gauge", &["class", "target"]),
         ("weir_placement_stripes", "counter", &["allocator"]),
         ("weir_placement_target_stripes", "counter", &["target"]),
+        ("weir_quota_used_ratio_max", "gauge", &["of"]),
+        ("weir_quota_owners_near", "gauge", &["of"]),
+        ("weir_server_info", "gauge", &["server", "version"]),
         ("weir_connections", "gauge", &[]),
         ("weir_requests_outstanding", "gauge", &[]),
         ("weir_held_bytes", "gauge", &[]),
@@ -586,18 +592,21 @@ fn metrics_are_what_is_declared() {
             assert_eq!(found.keys().collect::<Vec<_>>(), labels, "{name}");
         }
     }
-    // These have samples only of jobs that waited, devices where bytes cost something, refusals, targets that
-    // served more than one request of a size, and machines that were watched for long enough.
+    // These have samples only of jobs that waited, devices where bytes cost something or that answered an error,
+    // refusals, targets that served more than one request of a size, stores with another server, and machines that
+    // were watched for long enough.
     assert_eq!(types.get("weir_job_waited_for_seconds_total").map(String::as_str), Some("counter"));
     assert_eq!(types.get("weir_device_cost_bytes_per_second").map(String::as_str), Some("gauge"));
     assert_eq!(types.get("weir_placement_refused_total").map(String::as_str), Some("counter"));
+    assert_eq!(types.get("weir_device_errors_total").map(String::as_str), Some("counter"));
+    assert_eq!(types.get("weir_peer_report_age_seconds_max").map(String::as_str), Some("gauge"));
     for name in ["weir_target_achieved_bytes_per_second", "weir_target_expected_bytes_per_second"] {
         assert_eq!(types.get(name).map(String::as_str), Some("gauge"));
     }
     for name in ["weir_machine_processors_ratio", "weir_machine_network_ratio"] {
         assert_eq!(types.get(name).map(String::as_str), Some("gauge"));
     }
-    assert_eq!(types.len(), 47, "every metric is in the list above");
+    assert_eq!(types.len(), 55, "every metric is in the list above");
 
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
     let page = std::fs::read_to_string(page).expect("the reference page");
