@@ -10,12 +10,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import weir.store
 from playwright.sync_api import Page, sync_playwright
+from weir.history.errors import NoHistoryError
 from weir.history.reading import History
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs/images"
@@ -111,7 +112,7 @@ def _await_windows(store: weir.store.Store) -> None:
     """Wait until the room has recorded as much as the pages show."""
     end = time.monotonic() + _WAIT_SECONDS_MAX
     while time.monotonic() < end:
-        if (store.home / "history/history.db").exists():
+        with suppress(NoHistoryError):
             history = History(store.home / "history")
             first, last = history.span() or (0, 0)
             history.close()

@@ -205,6 +205,15 @@ def test_a_hostile_name_is_text_on_every_page(chromium: "Browser", busy: Room) -
         assert page.title() != "owned"
 
 
+def test_figures_over_time_show_the_stretch_that_was_chosen(chromium: "Browser", busy: Room) -> None:
+    with visit(chromium, busy) as page:
+        for path in ("store", "jobs"):
+            go(page, busy, f"{path}?span=10m")
+            for figure in page.locator("figure[data-figure]").all():
+                since, until = figure.evaluate("each => each.view.scale('x').domain().map(Number)")
+                assert until - since == 600_000, figure.get_attribute("data-title")
+
+
 def test_the_keyboard_alone_reaches_another_page_and_another_moment(chromium: "Browser", busy: Room) -> None:
     with visit(chromium, busy) as page:
         go(page, busy, "store")

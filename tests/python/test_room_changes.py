@@ -14,14 +14,13 @@ from recorded import answer, document
 from rooms import FORM, Room, asked, asked_at, browser, faults, go, offered, room_at, room_of, session_of, visit
 from waits import wait_until
 from weir.room.changes.kinds import CHANGES
-from weir.room.changes.limit import SECONDS
-from weir.room.pages.jobs import address_of
+from weir.room.changes.limit import SECONDS, spelled
 from weir.room.visitors import Role
 
 OWNER = pwd.getpwuid(os.geteuid()).pw_name
 PARAMETERS: dict[str, dict[str, str]] = {
     "policy": {"policy": "job-fair"},
-    "limit": {"name": "hog", "user": "bob", "limit": "20%"},
+    "limit": {"job": "hog bob", "limit": "20%"},
     "quota": {"kind": "group", "name": "4242", "bytes": "1GiB", "inodes": "none"},
     "drain": {"target": "0.1"},
     "open": {"target": "0.0"},
@@ -120,17 +119,16 @@ def test_a_job_is_limited_for_a_minute(tmp_path: Path) -> None:
     file.write_text(configuration("job-fair"))
     with weir.store.up(file, home=tmp_path / "home", mount=False) as store, room_of(store) as room, hog_at_work(store):
         cookie = session_of(room)
-        named = address_of("hog", "bob")
         wait_until("the hog works", lambda: any(job.job == "hog" and job.operations for job in store.jobs()))
-        assert "is limited" in confirm(room, cookie, "limit", limit="20%", **named)
+        assert "is limited" in confirm(room, cookie, "limit", job=spelled("hog", "bob"), limit="20%")
         lease = store.servers[0].lease()
         assert 0 < lease.seconds <= SECONDS
         assert [(job.job, job.limit) for job in lease.jobs] == [("hog", 0.2)]
-        leased = asked(room, f"/act/limit?{urlencode({**named, 'limit': '10%'})}", Cookie=cookie)
+        leased = asked(room, f"/act/limit?{urlencode({'job': 'hog bob', 'limit': '10%'})}", Cookie=cookie)
         assert leased.status == 400
         assert "a lease is in force" in leased.body
         store.servers[0].set_lease(None, [], 0.0)
-        nobody = asked(room, f"/act/limit?{urlencode({**address_of('none', 'bob'), 'limit': '10%'})}", Cookie=cookie)
+        nobody = asked(room, f"/act/limit?{urlencode({'job': 'none bob', 'limit': '10%'})}", Cookie=cookie)
         assert "knows no such job" in nobody.body
 
 

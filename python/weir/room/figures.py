@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from weir.history.levels import DAY
+from weir.history.levels import DAY, STATES_EVERY
 from weir.room.looks import Look
 from weir.room.pages.adaptive import labelled, readings_of, tail_of
 from weir.room.pages.job import check_seen, stretch_at
@@ -55,6 +55,7 @@ def _targets(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str,
             return None
         width = look.column(history.window)
         if measure == "fill":
+            width = max(width, STATES_EVERY)
             fills = history.fills(look.since, look.until, width)
             rows = [
                 {"at": each.begin - each.begin % width, "device": each.device, "value": each.used_bytes / capacity}
@@ -365,7 +366,11 @@ def _time(column: str, look: Look | None = None) -> Any:
     """The axis of time, which shows the whole stretch of a look."""
     import altair
 
-    scale = altair.Undefined if look is None else altair.Scale(domain=[look.since, look.until], nice=False, clamp=True)
+    scale: Any = altair.Undefined
+    if look is not None:
+        # Without code of its own, as the room's policy wants it, Vega reads bounds of facets as expressions alone.
+        bounds = [altair.ExprRef(str(moment)) for moment in (look.since, look.until)]
+        scale = altair.Scale(domain=bounds, nice=False, clamp=True)
     is_long = look is not None and look.until - look.since > DAY
     axis = altair.Axis(format="%m-%d %H:%M" if is_long else "%H:%M:%S", labelOverlap=True, tickCount=8)
     return altair.X(f"{column}:T", title=None, scale=scale, axis=axis)

@@ -1,6 +1,6 @@
 """A page of the room as plain data: titles, words, tables, and names of figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weir.plain_text import plain
@@ -48,15 +48,20 @@ class Field:
     Attributes:
         name: Name of the parameter.
         label: Its label; a field without one is not shown, and has its value.
-        choices: What it can be; without choices any text.
+        choices: Values that it can have, and their texts; without choices any text.
         example: A text that it could be.
     """
 
     name: str
     label: str = ""
     value: str = ""
-    choices: tuple[str, ...] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)
     example: str = ""
+
+
+def chosen(values: Iterable[str]) -> Mapping[str, str]:
+    """The choices whose texts are their values."""
+    return {value: value for value in values}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A limit of one job for a minute: a lease of the sharing on every server."""
 
 from collections.abc import Mapping
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from weir.amounts import share
 from weir.room.changes.offers import Place, Proposal, proposal
@@ -17,17 +17,23 @@ PARTS = ("5%", "10%", "20%", "30%", "50%", "75%")
 """Limits that the page offers, in parts of each device's time."""
 
 
+def spelled(job: str, user: str) -> str:
+    """Write a job and its user as one word each, whatever is in their names."""
+    return " ".join(quote(each, safe="", errors="replace") for each in (job, user))
+
+
 def propose(place: Place, query: Mapping[str, str]) -> Proposal:
     """Propose a limit.
 
     Args:
-        query: Has the `name` and the `user` of the job, and the `limit` as one of `PARTS`.
+        query: Has the `job` as `spelled` writes it, and the `limit` as one of `PARTS`.
 
     Raises:
         RoomError: The store knows no such job, a lease is in force, or there is no such limit.
         StoreError: No store is up.
     """
-    name, user, part = (unquote(query.get(key, "")) for key in ("name", "user", "limit"))
+    name, user = (unquote(each) for each in query.get("job", "").partition(" ")[::2])
+    part = query.get("limit", "")
     if part not in PARTS:
         raise RoomError(f"{part or 'nothing'} is no limit that a job may get", hint=f"one of {', '.join(PARTS)}")
     job = LeasedJob(name, _uid(place, name, user), limit=int(part.removesuffix("%")) / 100)

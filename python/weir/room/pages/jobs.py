@@ -1,14 +1,14 @@
 """The page *Jobs*: what each job was owed, received and waited for."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from weir.amounts import Quantity, rate_text, seconds, share, share_or_dash, size
 from weir.history.reading import JobPast
-from weir.room.changes.limit import PARTS
+from weir.room.changes.limit import PARTS, spelled
 from weir.room.looks import Look
 from weir.room.pages.store import notes_of
-from weir.room.panels import Field, Form, Link, Page, Panel, Text, shortened, table_of
+from weir.room.panels import Field, Form, Link, Page, Panel, Text, chosen, shortened, table_of
 from weir.room.sources import Sources
 from weir.room.visitors import HIDDEN, Visitor
 from weir.store.accounts import worst
@@ -18,7 +18,7 @@ _LIVE = (
     *("job", "user", "nodes", "read", "written", "op/s", "devices"),
     *("owed", "received", "mean wait", "waits for"),
 )
-_LIMITS_MAX = 5
+_LIMITS_MAX = 100
 """Most jobs whose limits the page offers."""
 _PAST = ("job", "user", "nodes", "read", "written", "devices", "owed", "received", "waited", "waited for")
 
@@ -38,18 +38,17 @@ def page(sources: Sources, look: Look, visitor: Visitor) -> Page:
     jobs = [] if present.interval is None else present.interval.jobs
     rows = [_live_row(each, visitor, look) for each in jobs]
     words = "The last second. Shares are parts of the device time that all servers gave to all jobs."
-    forms = tuple(_limit_forms(jobs, visitor))
+    forms = _limit_form(jobs, visitor)
     panel = Panel("jobs", "At work", words, table_of(_LIVE, rows), none="no job is at work", forms=forms)
     return Page("Jobs", (panel, figure, _past(sources, look, visitor)), (), notes_of(present))
 
 
-def _limit_forms(jobs: Sequence[Active], visitor: Visitor) -> Iterator[Form]:
-    """Offer limits of the jobs that received most."""
-    greatest = sorted((each.job for each in jobs if visitor.sees(each.job.user)), key=lambda job: -job.device_seconds)
-    for job in greatest[:_LIMITS_MAX]:
-        named = (Field(name, value=value) for name, value in address_of(job.job, job.user).items())
-        title = f"Limit {shortened(job.job)}"
-        yield Form("limit", title, (*named, Field("limit", f"{shortened(job.job)} to", choices=PARTS)))
+def _limit_form(jobs: Sequence[Active], visitor: Visitor) -> tuple[Form, ...]:
+    """Offer a limit of one of the jobs that received most."""
+    seen = sorted((each.job for each in jobs if visitor.sees(each.job.user)), key=lambda job: -job.device_seconds)
+    choices = {spelled(job.job, job.user): f"{shortened(job.job)} of {job.user}" for job in seen[:_LIMITS_MAX]}
+    fields = (Field("job", "Job", choices=choices), Field("limit", "to", choices=chosen(PARTS)))
+    return (Form("limit", "Limit it for a minute", fields),) if choices else ()
 
 
 def link_of(job: str, user: str, visitor: Visitor, look: Look) -> Text:

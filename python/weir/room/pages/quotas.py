@@ -3,7 +3,7 @@
 from weir.amounts import Quantity, size
 from weir.errors import WeirError
 from weir.room.changes.quota import KINDS
-from weir.room.panels import Field, Form, Panel, Text, table_of
+from weir.room.panels import Field, Form, Panel, Text, chosen, table_of
 from weir.room.sources import Sources
 from weir.room.visitors import Visitor
 from weir.store import values
@@ -14,7 +14,7 @@ _FORM = Form(
     "quota",
     "Change limits",
     (
-        Field("kind", "Owner", choices=KINDS),
+        Field("kind", "Owner", choices=chosen(KINDS)),
         Field("name", "name", example="ada"),
         Field("bytes", "bytes", example="10GiB or none"),
         Field("inodes", "inodes", example="1000000 or none"),

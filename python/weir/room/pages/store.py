@@ -8,7 +8,7 @@ from weir.history.capacity import Trend, trends
 from weir.history.levels import DAY, MINUTE
 from weir.room.looks import Look
 from weir.room.pages import findings, quotas
-from weir.room.panels import Field, Form, Mark, Page, Panel, Text, table_of
+from weir.room.panels import Field, Form, Mark, Page, Panel, Text, chosen, table_of
 from weir.room.sources import Present, Sources
 from weir.room.visitors import Visitor
 from weir.store.answers import Status, Target
@@ -103,11 +103,11 @@ def _target_forms(targets: Sequence[Target]) -> Iterator[Form]:
     leaving = [target.target for target in targets if target.state != "open"]
     for change, title, names in (("drain", "Drain it", is_open), ("open", "Open it again", leaving)):
         if names:
-            yield Form(change, title, (Field("target", "Target", choices=tuple(names)),))
+            yield Form(change, title, (Field("target", "Target", choices=chosen(names)),))
     if targets:
         rates = (Field("read", "read", example="200MB/s"), Field("write", "write", example="200MB/s"))
         names = [target.target for target in targets]
-        yield Form("speed", "Emulate a speed", (Field("target", "Target", choices=tuple(names)), *rates))
+        yield Form("speed", "Emulate a speed", (Field("target", "Target", choices=chosen(names)), *rates))
 
 
 def _server_row(state: Status) -> tuple[Text, ...]:
