@@ -324,7 +324,7 @@ def files_with(sources: Path, *patterns: re.Pattern[str]) -> set[str]:
 
 def test_the_core_of_the_server_calls_no_system() -> None:
     callers = files_with(ROOT / "crates" / "core" / "src", CORE_IMPURE)
-    assert not callers, "a step asks the edge by a trait (ARCHITECTURE.md, the server: one event loop)"
+    assert not callers, "a step asks the edge by a trait (docs/design/server.md)"
 
 
 def test_the_core_shares_no_state_with_workers() -> None:

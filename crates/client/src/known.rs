@@ -6,7 +6,7 @@ use weir_wire::Publication;
 
 /// The value that stands in the place of an epoch while the pair is being changed.
 const CHANGING: u64 = u64::MAX;
-/// A pending modification time is published when the last publication is this old (ARCHITECTURE, Consistency).
+/// A pending modification time is published when the last publication is this old (docs/design/consistency.md, times).
 const PUBLISH_MILLISECONDS: u64 = 100;
 
 /// The last size that this open file learned. The size may be too small, and is never too large for its epoch.

@@ -2,7 +2,7 @@
 //!
 //! A [`Store`] opens nothing until its first call, starts no thread, and keeps no lock across a wait. So a store works in
 //! signal handlers and across `fork`. Operations on paths start at a [`Place`]. [`Store::open`] answers an [`Opened`], from
-//! which a [`File`] reads and writes under the consistency protocol of `ARCHITECTURE.md`.
+//! which a [`File`] reads and writes under the protocol of `docs/design/consistency.md`.
 #![forbid(unsafe_code)]
 
 mod caller;

@@ -1,6 +1,6 @@
 //! The edge of a Weir server: sockets, files, workers, the event loop and the control API around [`weir_core`], which decides.
 //!
-//! A node with many cores runs several servers; see `ARCHITECTURE.md`, "The server: one event loop".
+//! A node with many cores runs several servers; see `docs/design/server.md`.
 #![deny(unsafe_code)]
 // It panics where the log cannot be written, as on a full disk: `notice!` does not.
 #![cfg_attr(not(test), deny(clippy::print_stderr))]

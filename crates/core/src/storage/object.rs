@@ -25,7 +25,7 @@ pub(crate) struct Stretch {
 /// Page map of an object, and the epoch of its last cut.
 #[derive(Default)]
 pub(crate) struct Object {
-    /// See `ARCHITECTURE.md`, "the epoch".
+    /// See `docs/design/consistency.md`.
     pub(crate) epoch: u64,
     extents: BTreeMap<u64, Extent>,
 }

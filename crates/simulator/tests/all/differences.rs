@@ -1,4 +1,4 @@
-//! The known differences between the two models (docs/design/simulation.md), and how large they may be.
+//! The known differences between the two models (docs/design/simulator.md), and how large they may be.
 
 use crate::stores::{add_writers, disk, in_turn, outcome_in, store};
 use std::ops::RangeInclusive;
