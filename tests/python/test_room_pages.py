@@ -22,6 +22,7 @@ from weir.history.database import Database
 from weir.history.judgements import Judgements
 from weir.history.reading import History
 from weir.history.samples import Decisions, Sample
+from weir.history.tables import STATES
 from weir.planner.protocol import State, Summary
 from weir.room.changes.offers import OFFERS_MAX, Offers, Proposal, check_right
 from weir.room.doors import SESSIONS_MAX, Rights, Sessions
@@ -226,6 +227,21 @@ def test_a_thousand_jobs_on_3600_targets_have_bounded_pages(tmp_path: Path) -> N
     for name in FIGURES:
         if name != "job":
             assert len(json.dumps(figure(name, large, look, ADMINISTRATOR, {}))) < PAGE_BYTES_MAX, name
+
+
+def test_the_health_of_a_target_is_that_of_its_states(tmp_path: Path) -> None:
+    database = Database(tmp_path, bytes_max=1 << 30)
+    told = {"0.0": (5, None, 0), "0.1": (5, 1, 0), "0.2": (9, 1, 0), "0.3": (9, None, 1)}
+    sample = Sample(UNTIL, 1000)
+    sample.rows[STATES] = [
+        (0, UNTIL - 20_000, name, used, 9, slow_since, failed, *[None] * 4)
+        for name, (used, slow_since, failed) in told.items()
+    ]
+    database.add(sample)
+    database.close()
+    document = figure("targets", Sources(nothing_up, tmp_path, list), LOOK, ADMINISTRATOR, {"measure": "health"})
+    drawn = {row["device"]: row["state"] for row in document["data"]["values"]}
+    assert drawn == {"0.0": "works", "0.1": "slow", "0.2": "full", "0.3": "failed"}
 
 
 def test_arrows_lead_from_who_waited_to_who_was_served() -> None:

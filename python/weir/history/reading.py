@@ -140,13 +140,15 @@ class DeviceWork:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """The bytes on a target at a moment."""
+    """The bytes and the state of a target at a moment."""
 
     begin: int
     """Unix time in milliseconds."""
     device: str
     used_bytes: int
     capacity_bytes: int
+    is_slow: bool
+    is_failed: bool
 
 
 class History:
@@ -452,7 +454,7 @@ class History:
         ]
 
     def fills(self, since: int, until: int, width: int) -> list[Fill]:
-        """Find how full each target was.
+        """Find how full each target was, and whether it was slow or failed.
 
         Args:
             width: Milliseconds of which the last state counts.
@@ -461,13 +463,13 @@ class History:
             The fills in the order of time.
         """
         rows = self._rows(
-            "SELECT max(begin), device_names.device, used_bytes, capacity_bytes FROM states"
+            "SELECT max(begin), device_names.device, used_bytes, capacity_bytes, slow_since, is_failed FROM states"
             " JOIN device_names ON device_names.number = states.device"
             " WHERE begin >= ? AND begin < ? AND capacity_bytes IS NOT NULL"
             " GROUP BY begin - begin % ?, states.device ORDER BY 1",
             (since, until, width),
         )
-        return [Fill(*row) for row in rows]
+        return [Fill(*known, slow_since is not None, bool(failed)) for *known, slow_since, failed in rows]
 
     def _shares(self, within: tuple[int, int]) -> dict[int, tuple[float | None, float | None]]:
         rows = self._rows(

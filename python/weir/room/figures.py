@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from weir.history.levels import DAY, STATES_EVERY
+from weir.history.reading import Fill
 from weir.room.looks import Look
 from weir.room.pages.adaptive import labelled, readings_of, tail_of
 from weir.room.pages.job import check_seen, stretch_at
@@ -28,6 +29,8 @@ _FORECASTS_MAX = 6
 """Most tiers with a figure of their forecasts."""
 _STEPS_MAX = 400
 """Most steps of a series."""
+_HEALTH = {"works": "#2f7d4f", "slow": "#e0b000", "full": "#c45a00", "failed": "#a01018"}
+"""Colours of a target's states, from light to dark beside their hues."""
 _GAP, _ASIDE = 0.16, 0.035
 """Parts of the radius by which an arrow of the graph ends before a name, and lies beside the arrow back."""
 
@@ -54,13 +57,16 @@ def _targets(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str,
         if history is None or not history.window:
             return None
         width = look.column(history.window)
-        if measure == "fill":
+        if measure in ("fill", "health"):
             width = max(width, STATES_EVERY)
-            fills = history.fills(look.since, look.until, width)
             rows = [
-                {"at": each.begin - each.begin % width, "device": each.device, "value": each.used_bytes / capacity}
-                for each in fills
-                if (capacity := each.capacity_bytes)
+                {
+                    "at": each.begin - each.begin % width,
+                    "device": each.device,
+                    "value": each.used_bytes / each.capacity_bytes if each.capacity_bytes else 1.0,
+                    "state": _health_of(each),
+                }
+                for each in history.fills(look.since, look.until, width)
             ]
         else:
             rows = [
@@ -73,6 +79,14 @@ def _targets(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str,
     return _heat_map(rows, width, measure, look) if rows else None
 
 
+def _health_of(fill: Fill) -> str:
+    if fill.is_failed:
+        return "failed"
+    if fill.used_bytes >= fill.capacity_bytes:
+        return "full"
+    return "slow" if fill.is_slow else "works"
+
+
 def _heat_map(rows: Rows, width: int, measure: str, look: Look) -> Any:
     import altair
 
@@ -82,11 +96,18 @@ def _heat_map(rows: Rows, width: int, measure: str, look: Look) -> Any:
         sums[row["device"]] = sums.get(row["device"], 0.0) + row["value"]
     shown = sorted(sorted(sums, key=lambda name: -sums[name])[:_DEVICES_MAX], key=order)
     data = [row for row in rows if row["device"] in set(shown)]
-    is_rate = measure == "rate"
-    form = "~s" if is_rate else ".0%"
-    greatest = max(row["value"] for row in data) or 1.0
-    scale = altair.Scale(scheme="viridis", domain=[0, greatest if is_rate else 1])
-    legend = altair.Legend(title="B/s" if is_rate else None, format=form, orient="right", tickCount=3)
+    if measure == "health":
+        scale = altair.Scale(domain=list(_HEALTH), range=list(_HEALTH.values()))
+        colour = altair.Color("state:N", scale=scale, legend=altair.Legend(title=None, orient="right"))
+        told = altair.Tooltip("state:N")
+    else:
+        is_rate = measure == "rate"
+        form = "~s" if is_rate else ".0%"
+        greatest = max(row["value"] for row in data) or 1.0
+        scale = altair.Scale(scheme="viridis", domain=[0, greatest if is_rate else 1])
+        legend = altair.Legend(title="B/s" if is_rate else None, format=form, orient="right", tickCount=3)
+        colour = altair.Color("value:Q", scale=scale, legend=legend)
+        told = altair.Tooltip("value:Q", title=measure, format=form)
     return _as_document(
         _chart(data)
         .mark_rect()
@@ -94,11 +115,11 @@ def _heat_map(rows: Rows, width: int, measure: str, look: Look) -> Any:
             x=_time("at", look),
             x2="end:T",
             y=altair.Y("device:N", sort=shown, title=None),
-            color=altair.Color("value:Q", scale=scale, legend=legend),
+            color=colour,
             tooltip=[
                 altair.Tooltip("device:N", title="target"),
                 altair.Tooltip("at:T", title="from", format="%Y-%m-%d %H:%M:%S"),
-                altair.Tooltip("value:Q", title=measure, format=form),
+                told,
             ],
         )
         .properties(height=max(26 * len(shown), 70) if len(shown) <= 24 else 600)

@@ -24,7 +24,7 @@ def page(sources: Sources, look: Look, visitor: Visitor) -> Page:
     panels = [] if present is None else [findings.panel_of(sources.findings(), visitor), *_live_panels(present)]
     if present is None:
         panels += [findings.past_panel_of(sources, look, visitor), _past_targets(sources, look)]
-    for measure, title in (("load", "Load"), ("rate", "Rate"), ("fill", "Fill")):
+    for measure, title in (("load", "Load"), ("rate", "Rate"), ("fill", "Fill"), ("health", "Health")):
         words = _WORDS[measure]
         panels.append(Panel(measure, title, words, figure="targets", query={"measure": measure}, none=_NO_HISTORY))
     panels.append(_capacity(sources, look))
@@ -42,6 +42,7 @@ _WORDS = {
     "load": "The part of the time in which each target and metadata service was at work.",
     "rate": "The bytes that each target read and wrote a second.",
     "fill": "The part of each target that holds bytes.",
+    "health": "Whether each target worked, was slow, full, or failed.",
 }
 
 
