@@ -32,6 +32,7 @@ from rooms import (
     visit,
     words_of,
 )
+from store import kill
 from waits import wait_until
 from weir.room.pages.jobs import address_of
 
@@ -275,6 +276,25 @@ def test_an_empty_store_has_whole_pages(chromium: "Browser", tmp_path: Path) -> 
         store.down()
         wait_until("the page tells of it", lambda: page.locator(".note.bad").count() > 0)
         assert room.complaints == []
+
+
+def test_a_dead_server_leaves_whole_pages(chromium: "Browser", tmp_path: Path) -> None:
+    with (
+        weir.store.up(home=tmp_path / "home", servers=2, targets=1, capacity="16MiB", mount=False) as store,
+        room_of(store) as room,
+        visit(chromium, room) as page,
+    ):
+        kill(int((store.home / "servers/1/pid").read_text().split()[0]))
+        for path in PAGES:
+            go(page, room, path)
+            assert faults(page) == [], path
+        go(page, room, "store")
+        servers = page.locator("[data-part=servers]")
+        wait_until("the page tells of it", lambda: "no answer" in servers.inner_text())
+        findings = page.locator("[data-part=findings]")
+        wait_until("the finding is there", lambda: "server-down" in findings.inner_text())
+        assert room.complaints == []
+        store.down(discard=True)
 
 
 def test_the_kernel_names_callers_of_a_unix_socket(home: weir.store.Store, tmp_path: Path) -> None:
