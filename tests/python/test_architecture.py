@@ -123,6 +123,7 @@ PACKAGES = {
     },
     "room": {
         "deployment",
+        "provisioning",
         "health",
         "report",
         "history",

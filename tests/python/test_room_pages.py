@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import histories
+import planned
 import pytest
 from waits import PATIENCE_SECONDS, wait_until
 from weir.health.codes import Finding, found
@@ -23,20 +24,25 @@ from weir.history.judgements import Judgements
 from weir.history.reading import History
 from weir.history.samples import Decisions, Sample
 from weir.history.tables import STATES
-from weir.planner.protocol import State, Summary
+from weir.planner.protocol import Pool, State, Summary
+from weir.provisioning.lifecycle.execution import jobs_folder
+from weir.provisioning.objectives.sslos import Guarantees, System
+from weir.provisioning.outcomes import archive
+from weir.provisioning.outcomes.outcome import Calls, Outcome
 from weir.room.changes.offers import OFFERS_MAX, Offers, Proposal, check_right
 from weir.room.doors import SESSIONS_MAX, Rights, Sessions
 from weir.room.errors import ForbiddenError, RoomError
 from weir.room.figures import FIGURES, circle, figure
 from weir.room.html import Templates, cell, words
 from weir.room.looks import Look, look_at
-from weir.room.pages import adaptive, interference, job, jobs, placement, store, waits
-from weir.room.pages.plans import deployments_panel
+from weir.room.pages import adaptive, interference, job, jobs, outcomes, placement, store, waits
+from weir.room.pages.plans import deployments_panel, pools_panel
 from weir.room.panels import ROWS_MAX, Link, Mark, Page, table_of
 from weir.room.sources import ANSWERS_MAX, Sources
 from weir.room.visitors import HIDDEN, Role, Visitor
 from weir.store import step_journal
 from weir.store.errors import StoreError
+from weir.store.home import Home
 from weir.store.step_journal import StepEntry, TierEntry
 
 SECONDS, SEED = 60, 5
@@ -65,13 +71,14 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sources]:
     for number in range(histories.BEGIN, histories.BEGIN + SECONDS):
         database.add(histories.sample(number, generator))
     database.close()
-    journals = tmp_path_factory.mktemp("adaptive")
+    home = Home(tmp_path_factory.mktemp("home"))
+    journals = home.step_journals
     for number in range(20):
         step_journal.add(journals, step(number, "job-0", "ada"))
         step_journal.add(journals, step(number, "hog", "bob", is_late=number % 4 == 0))
     for path in journals.iterdir():
         os.utime(path, (UNTIL / 1000, UNTIL / 1000))
-    yield Sources(nothing_up, folder, list, journals)
+    yield Sources(nothing_up, folder, list, home)
 
 
 def step(number: int, job: str, user: str, *, is_late: bool = False) -> StepEntry:
@@ -447,3 +454,34 @@ def test_a_viewer_changes_nothing() -> None:
         check_right(BOB, Role.OPERATOR)
     check_right(ADMINISTRATOR, Role.OPERATOR)
     check_right(Visitor("ada", Role.OPERATOR, sees_all=True), Role.OPERATOR)
+
+
+def test_runs_stand_beside_what_their_plans_expected(tmp_path: Path) -> None:
+    identity = planned.writer(written_bytes=10**10, processes=4, seconds=100.0)
+    home = Home(tmp_path / "home")
+    folder = jobs_folder(home.root)
+    folder.mkdir(mode=0o700)
+    for begun, rate in ((UNTIL / 1000 - 30, 0.5e9), (UNTIL / 1000 - 20, 1.1e9), (UNTIL / 1000 - 900, 1e9)):
+        archive.keep(
+            archive.file_of(folder),
+            Outcome(
+                begun=begun,
+                job="0" * 32,
+                behaviour_class="writers",
+                sslo="write-ssd",
+                system=System(device="ssd", servers=2),
+                planned=identity,
+                done=identity,
+                predicted=Guarantees(write_bytes_per_second=1e9),
+                calls={"write": Calls(operations=10**4, bytes=10**10, seconds=10**10 / rate)},
+                covered=1.0,
+            ),
+        )
+    sources = Sources(nothing_up, tmp_path, list, home)
+    table = outcomes.panel_of(sources, LOOK, ADMINISTRATOR).table
+    assert table is not None
+    assert [row[5] for row in table.rows] == ["write 110%", Mark("write 50%", "odd")]
+    assert outcomes.panel_of(sources, LOOK, BOB).table is None
+    pools = pools_panel([Pool(name="ssd", total_bytes=400, free_bytes=100, granularity_bytes=10)]).table
+    assert pools is not None
+    assert pools.rows[0][3] == "75.0%"

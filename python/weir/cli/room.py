@@ -180,7 +180,7 @@ def _made(
     judge = partial(findings, home, seconds=PATIENT_SECONDS)
     roles = {Role.OPERATOR: groups["operators"], Role.ADMINISTRATOR: groups["administrators"]}
     return Room(
-        sources=Sources(find, folder_of(home, history), judge, home.step_journals),
+        sources=Sources(find, folder_of(home, history), judge, home),
         home=home,
         hosts={"localhost", *(name.lower() for name in hosts)},
         rights=Rights({role: group for role, group in roles.items() if group}, proxy[1], proxy[0], all_names),

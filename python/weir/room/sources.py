@@ -18,6 +18,7 @@ from weir.store.activity import Interval, Sample, interval, sample_of
 from weir.store.answers import Status
 from weir.store.control import Server, ask_all
 from weir.store.errors import StoreError
+from weir.store.home import Home
 from weir.store.predictions import Predictions
 from weir.store.quotas import OwnerQuota, merge
 from weir.store.step_journal import StepEntry, read
@@ -67,13 +68,13 @@ class Sources:
         find: Finds the servers that there are now.
         folder: Folder of the history.
         judge: Finds what is wrong with the store.
-        journals: Folder of the journals of adaptive readers; None where there is none.
+        home: The store's home, in which adaptive readers keep their journals; None where there is none.
     """
 
     find: Callable[[], Sequence[Server]]
     folder: Path
     judge: Callable[[], Sequence[Finding]]
-    journals: Path | None = None
+    home: Home | None = None
     judgements: Judgements = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _sample: Sample | None = None
@@ -157,7 +158,8 @@ class Sources:
         with self._noting:
             key = (look.span, look.until // _STEPS_MILLISECONDS)
             if self._steps is None or self._steps[0] != key:
-                found = [] if self.journals is None else read(self.journals, look.since / 1000, look.until / 1000)
+                folder = None if self.home is None else self.home.step_journals
+                found = [] if folder is None else read(folder, look.since / 1000, look.until / 1000)
                 self._steps = (key, found)
             return self._steps[1]
 

@@ -1,20 +1,21 @@
-"""The page *Plans*: the deployments that the planner keeps for jobs, and what became of them."""
+"""The page *Plans*: deployments that the planner keeps for jobs, the storage that is booked, and what runs brought."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from weir.amounts import Quantity, size
+from weir.amounts import Quantity, share, size
 from weir.distribution import install_command
 from weir.errors import WeirError
 from weir.room.looks import Look
+from weir.room.pages import outcomes
 from weir.room.panels import Mark, Page, Panel, Text, table_of
 from weir.room.sources import Sources
 from weir.room.visitors import HIDDEN, Visitor
 from weir.ways import user_name
 
 if TYPE_CHECKING:
-    from weir.planner.protocol import Summary
+    from weir.planner.protocol import Pool, Summary
 
 EXTRA = "planner"
 """Extra with the packages that speak to the planner."""
@@ -37,16 +38,34 @@ _TONES = {"failed": "bad", "ended": "odd"}
 
 
 def page(sources: Sources, look: Look, visitor: Visitor) -> Page:
-    """Make the page: deployments there are now, and those that changed in the stretch of time."""
+    """Make the page: deployments there are now, and those that changed in the stretch of time; storage; past runs."""
+    brought = outcomes.panel_of(sources, look, visitor)
     try:
-        found = _deployments()
+        found, pools = _asked()
     except ImportError:
         none = f"the planner is asked by packages that are not installed: `{install_command(EXTRA)}`"
-        return Page("Plans", (Panel("deployments", "Deployments", none=none),))
+        return Page("Plans", (Panel("deployments", "Deployments", none=none), brought))
     except WeirError as error:
         none = f"{error.message}; {error.hint}" if error.hint else error.message
-        return Page("Plans", (Panel("deployments", "Deployments", none=none),))
-    return Page("Plans", (deployments_panel(found, look, visitor),))
+        return Page("Plans", (Panel("deployments", "Deployments", none=none), brought))
+    booked = (pools_panel(pools),) if look.is_live else ()
+    return Page("Plans", (deployments_panel(found, look, visitor), *booked, brought))
+
+
+def pools_panel(pools: "Sequence[Pool]") -> Panel:
+    """Show how much of each class of storage is booked."""
+    rows: list[tuple[Text, ...]] = [
+        (
+            each.name,
+            size(each.total_bytes),
+            size(each.total_bytes - each.free_bytes),
+            share((each.total_bytes - each.free_bytes) / each.total_bytes if each.total_bytes else 0.0),
+            size(each.granularity_bytes),
+        )
+        for each in pools
+    ]
+    header = ("storage", "there is", "booked", "part", "booked in units of")
+    return Panel("pools", "Bookings", table=table_of(header, rows), none="the planner has no storage to give")
 
 
 def deployments_panel(found: "Sequence[Summary]", look: Look, visitor: Visitor) -> Panel:
@@ -85,8 +104,8 @@ def _row(each: "Summary", visitor: Visitor) -> tuple[Text, ...]:
     )
 
 
-def _deployments() -> "list[Summary]":
-    """Ask the planner for all deployments that this user may see.
+def _asked() -> "tuple[list[Summary], tuple[Pool, ...]]":
+    """Ask the planner for all deployments that this user may see, and for the storage that it gives.
 
     Raises:
         ImportError: The packages are not installed.
@@ -95,10 +114,11 @@ def _deployments() -> "list[Summary]":
     import os
 
     from weir.planner.client import Client
-    from weir.planner.protocol import List, Listed
+    from weir.planner.protocol import List, Listed, PoolList, Pools
 
     found: list[Summary] = []
     with Client(answer_seconds=_ANSWER_SECONDS) as client:
+        pools = client.ask(Pools(), PoolList).pools
         after = ""
         while True:
             request = List(all_users=os.geteuid() == 0, ended=True, after=after)
@@ -106,4 +126,4 @@ def _deployments() -> "list[Summary]":
             found += answer.deployments
             after = answer.next
             if not after:
-                return found
+                return found, pools
