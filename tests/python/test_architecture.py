@@ -124,6 +124,7 @@ PACKAGES = {
     "room": {
         "deployment",
         "provisioning",
+        "guard",
         "health",
         "report",
         "history",

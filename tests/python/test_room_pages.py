@@ -18,6 +18,8 @@ import histories
 import planned
 import pytest
 from waits import PATIENCE_SECONDS, wait_until
+from weir.guard.decisions import Entry
+from weir.guard.journal import FOLDER, Journal
 from weir.health.codes import Finding, found
 from weir.history.database import Database
 from weir.history.judgements import Judgements
@@ -454,6 +456,37 @@ def test_a_viewer_changes_nothing() -> None:
         check_right(BOB, Role.OPERATOR)
     check_right(ADMINISTRATOR, Role.OPERATOR)
     check_right(Visitor("ada", Role.OPERATOR, sees_all=True), Role.OPERATOR)
+
+
+def test_the_guard_is_shown_with_its_reasons(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.root.mkdir(mode=0o700)
+    entry = Entry(
+        did="acted",
+        kind="weight",
+        value=2.0,
+        victim="job-0",
+        victim_user="ada",
+        victim_uid=5,
+        culprit="hog",
+        culprit_user="bob",
+        culprit_uid=7,
+        slowdown_before=3.5,
+        slowdown_after=None,
+        reason="job-0 waits for hog",
+    )
+    (line,) = Journal(home.root / FOLDER).add([entry], 7, is_dry_run=False)
+    look = Look("then", "1m", round(line["time"] * 1000) + 1_000)
+    sources = Sources(nothing_up, tmp_path, list, home)
+
+    def shown(visitor: Visitor) -> list[str]:
+        page = interference.page(sources, look, visitor)
+        (table,) = [panel.table for panel in page.panels if panel.name == "guard"]
+        assert table is not None
+        return [str(each) for each in table.rows[0][1:]]
+
+    assert shown(ADMINISTRATOR) == ["acted", "weight 2.00", "job-0", "hog", "3.50", "-", "job-0 waits for hog"]
+    assert shown(STRANGER) == ["acted", "weight 2.00", HIDDEN, HIDDEN, "3.50", "-", "-"]
 
 
 def test_runs_stand_beside_what_their_plans_expected(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ from weir.cli.window_options import seconds_option
 from weir.store import values
 from weir.store.home import Home
 
-_FOLDER = "guard"
-"""Folder of the journal in the store's home."""
 _KINDS = ("share", "weight", "avoid", "limit")
 """As `weir.guard.bounds`, which the command line imports when it needs it."""
 _COUNT = click.IntRange(1, 100_000)
@@ -79,7 +77,7 @@ def guard(
     from weir.cli.asking import administered
     from weir.guard.bounds import Bounds
     from weir.guard.decisions import Guard
-    from weir.guard.journal import Journal
+    from weir.guard.journal import FOLDER, Journal
     from weir.guard.owing import owed_by
     from weir.guard.served import Served
     from weir.guard.watch import Watch, run
@@ -93,7 +91,7 @@ def guard(
     watch = Watch(
         find=lambda: administered(home, "guard it"),
         guard=Guard(limits, owed_by(home.configuration), is_dry=is_dry_run),
-        journal=Journal(home.root / _FOLDER),
+        journal=Journal(home.root / FOLDER),
         tell=lambda line: say(_sentence(line)),
         warn=warn,
         forecast=forecast,
@@ -116,9 +114,9 @@ def log(home: Home, last: int | None, output: str) -> None:
     """
     from datetime import datetime
 
-    from weir.guard.journal import Journal
+    from weir.guard.journal import FOLDER, Journal
 
-    lines = Journal(home.root / _FOLDER).lines()
+    lines = Journal(home.root / FOLDER).lines()
     lines = lines if last is None else lines[-last:]
 
     def shown(figure: float | None) -> Quantity:
@@ -174,8 +172,10 @@ def _alone(home: Home) -> Any:
     """Refuse a second guard of the same store: each would end the lease of the other."""
     import fcntl
 
+    from weir.guard.journal import FOLDER
+
     home.check_owner()
-    folder = home.root / _FOLDER
+    folder = home.root / FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     file = (folder / "lock").open("w")
     try:

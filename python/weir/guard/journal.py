@@ -11,6 +11,8 @@ from typing import Any
 from weir.guard.decisions import Entry
 from weir.guard.errors import GuardError
 
+FOLDER = "guard"
+"""Folder of the journal in the home."""
 BYTES_MAX = 1 << 20
 """Length at which the file becomes the predecessor: some 3,000 lines."""
 _KEYS = {"time", "window", "is_dry_run"} | {field.name for field in fields(Entry)}

@@ -1,8 +1,11 @@
-"""The page *Interference*: predicted slowdowns, who causes them, and what was decided."""
+"""The page *Interference*: predicted slowdowns, who causes them, what the guard did, and what was decided."""
 
 from datetime import datetime
+from typing import Any
 
 from weir.amounts import Quantity, seconds, share
+from weir.guard.errors import GuardError
+from weir.guard.journal import FOLDER, Journal
 from weir.history.samples import FINDING
 from weir.room.looks import Look
 from weir.room.pages.jobs import link_of
@@ -18,7 +21,7 @@ _SLOWED = 2.0
 def page(sources: Sources, look: Look, visitor: Visitor) -> Page:
     """Make the page: predictions where it is live, and decisions in the stretch of time."""
     panels = [_predictions(sources, look, visitor)] if look.is_live else []
-    return Page("Interference", (*panels, _decisions(sources, look, visitor)))
+    return Page("Interference", (*panels, _guard(sources, look, visitor), _decisions(sources, look, visitor)))
 
 
 def _predictions(sources: Sources, look: Look, visitor: Visitor) -> Panel:
@@ -48,6 +51,36 @@ def _row(job: JobPrediction, visitor: Visitor, look: Look) -> tuple[Text, ...]:
         ", ".join(f"{each.feature} at {each.server}" if each.server else each.feature for each in job.driven_by) or "-",
         seconds(job.waited_seconds),
         "-" if culprit is None else link_of(culprit.job, culprit.user, visitor, look),
+    )
+
+
+def _guard(sources: Sources, look: Look, visitor: Visitor) -> Panel:
+    header = ("at", "did", "action", "for", "against", "slowdown before", "after", "reason")
+    none = "the guard did nothing in this time: `weir guard` protects jobs that stay slowed"
+    try:
+        lines = [] if sources.home is None else Journal(sources.home.root / FOLDER).lines()
+    except GuardError as error:
+        return Panel("guard", "What the guard did", none=f"{error.message}; {error.hint}")
+    timed = (line for line in lines if isinstance(line["time"], float))
+    shown = [line for line in timed if look.since <= line["time"] * 1000 < look.until]
+    rows = [_done(line, visitor) for line in reversed(shown)]
+    return Panel("guard", "What the guard did", table=table_of(header, rows), none=none)
+
+
+def _done(line: dict[str, Any], visitor: Visitor) -> tuple[Text, ...]:
+    would = "would have " if line["is_dry_run"] and line["kind"] else ""
+    value, culprit = line["value"], line["culprit"]
+    is_named = visitor.sees_all
+    figures = (line["slowdown_before"], line["slowdown_after"])
+    return (
+        datetime.fromtimestamp(line["time"]).strftime("%Y-%m-%d %H:%M:%S"),
+        f"{would}{line['did']}",
+        "-" if line["kind"] is None else f"{line['kind']} {value if isinstance(value, str) else f'{value:.2f}'}",
+        visitor.name_of(line["victim"], line["victim_user"]),
+        "-" if culprit is None else visitor.name_of(culprit, line["culprit_user"]),
+        *(Quantity("-" if figure is None else f"{figure:.2f}") for figure in figures),
+        # A reason may name jobs.
+        line["reason"] if is_named else "-",
     )
 
 
