@@ -354,6 +354,12 @@ def test_findings_of_the_past_are_those_between_their_begin_and_their_end(tmp_pa
     assert "91 %" not in at(2, BOB)[0]
 
 
+def test_a_store_that_cannot_be_judged_is_not_well(sources: Sources) -> None:
+    blind = Sources(nothing_up, sources.folder, nothing_up)
+    first = store.page(blind, look_at({}), ADMINISTRATOR).panels[0]
+    assert first.none == "the store cannot be judged: no store is up; `weir up` starts one"
+
+
 def test_a_cause_is_kept_as_it_was_first_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weir.history.judgements.EVERY_SECONDS", 0.0)
     percents = iter(range(90, 1 << 30))

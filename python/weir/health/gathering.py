@@ -179,9 +179,7 @@ def _all_within(questions: Sequence[Callable[[], None]], deadline: float) -> Non
 
     def ask(question: Callable[[], None]) -> None:
         try:
-            # What cannot be looked at hides nothing of the rest.
-            with contextlib.suppress(StoreError, OSError):
-                question()
+            question()
         except Exception as error:
             errors.append(error)
 

@@ -32,6 +32,8 @@ class Judgements:
         self._thread: threading.Thread | None = None
         self._last: Sequence[Finding] | None = None
         self._values: dict[str, str] | None = None
+        self.problem = ""
+        """The reason why there is no last judgement; empty where there is one, and before the first."""
 
     def last(self, wait_seconds: float = 0.0) -> Sequence[Finding] | None:
         """Take the last judgement, and begin the next one when it is time.
@@ -65,9 +67,10 @@ class Judgements:
     def _run(self) -> None:
         try:
             found = self._judge()
-        except (WeirError, OSError):
-            # The store is down: pages and the recorder tell of it.
+        except (WeirError, OSError) as error:
             self._last = self._values = None
+            hint = error.hint if isinstance(error, WeirError) else ""
+            self.problem = f"the store cannot be judged: {error}{f'; {hint}' if hint else ''}"
             return
         before = self._values or {}
         values: dict[str, str] = {}
@@ -76,7 +79,7 @@ class Judgements:
             was = before.get(subject, "")
             # A cause has figures that change.
             values[subject] = was if was.startswith(f"{each.level}: ") else f"{each.level}: {each.cause}"
-        self._last, self._values = found, values
+        self._last, self._values, self.problem = found, values, ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,15 @@ _OF_USERS = {"quota-reached", "quota-near", "job-blocked", "credential-ending", 
 _TONES = {"error": "bad", "warning": "odd", "notice": "good"}
 
 
-def panel_of(findings: Sequence[Finding], visitor: Visitor) -> Panel:
-    """Show findings, the gravest first as they are given; of those about other users a visitor may see the kind."""
+def panel_of(findings: Sequence[Finding], visitor: Visitor, problem: str = "") -> Panel:
+    """Show findings, the gravest first as they are given; of those about other users a visitor may see the kind.
+
+    Args:
+        problem: The reason why nothing is known; empty where something is.
+    """
     rows = [_row(each, is_named=visitor.sees_all or each.code not in _OF_USERS) for each in findings]
-    return Panel("findings", "Findings", table=table_of(_HEADER, rows), none="nothing is wrong")
+    none = problem or "nothing is wrong"
+    return Panel("findings", "Findings", table=table_of(_HEADER, rows), none=none)
 
 
 def past_panel_of(sources: Sources, look: Look, visitor: Visitor) -> Panel:

@@ -21,7 +21,11 @@ _NO_HISTORY = "nothing is recorded of this time; the room records while it runs,
 def page(sources: Sources, look: Look, visitor: Visitor) -> Page:
     """Make the page."""
     present = sources.present() if look.is_live else None
-    panels = [] if present is None else [findings.panel_of(sources.findings(), visitor), *_live_panels(present)]
+    panels = (
+        []
+        if present is None
+        else [findings.panel_of(sources.findings(), visitor, sources.judgements.problem), *_live_panels(present)]
+    )
     if present is None:
         panels += [findings.past_panel_of(sources, look, visitor), _past_targets(sources, look)]
     for measure, title in (("load", "Load"), ("rate", "Rate"), ("fill", "Fill"), ("health", "Health")):
