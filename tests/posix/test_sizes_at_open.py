@@ -6,10 +6,12 @@ change between the two is made in this order each time.
 """
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import weir.store
 from store import Store
 from ways import MOUNT, make_way
 
@@ -53,3 +55,24 @@ def test_an_open_learns_what_others_wrote_since_the_look_up(
     finally:
         os.close(opened)
         os.close(looked_up)
+
+
+def test_a_mount_that_has_just_come_up_hears_of_growth_from_every_home(fuse: None, shared_store: Store) -> None:
+    folders = [f"fresh-{number}" for number in range(8)]
+    point = shared_store.root / "fresh"
+    point.mkdir()
+    for folder in folders:
+        (shared_store.mount / folder).mkdir()
+    shared_store.weir("mount", point)
+    try:
+        with weir.store.connect(shared_store.home) as client:
+            for folder in folders:
+                appended = os.open(point / folder / "file", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                client.write_bytes(f"/{folder}/file", b"x" * 1000)
+                assert os.write(appended, b"y") == 1
+                assert os.lseek(appended, 0, os.SEEK_CUR) == 1001
+                os.close(appended)
+    finally:
+        shared_store.weir("umount", point)
+        for folder in folders:
+            shutil.rmtree(shared_store.mount / folder)

@@ -42,10 +42,11 @@ impl Links {
             }
         }
         loop {
-            servers.retain(|address| self.find(address.server).is_none());
+            // The end comes first: a part that another thread adds after the look below makes this thread's addition fail.
             while let Some(next) = last.next.get() {
                 last = next;
             }
+            servers.retain(|address| self.find(address.server).is_none());
             // The links are made outside of the cell. Where another thread was faster, its links count.
             if servers.is_empty() || last.next.set(Box::new(Links::new(servers.clone(), is_mount))).is_ok() {
                 return;

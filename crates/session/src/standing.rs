@@ -23,6 +23,8 @@ pub struct Standing {
     silent_until: AtomicU64,
     /// The start of the server that the last connection found, 0 before the first connection.
     pub boot: AtomicU64,
+    /// The number of times that a connection found another start than the one before.
+    restarts: AtomicU64,
     /// The number of connections that broke or were refused.
     breaks: AtomicU64,
     /// Whether what listened at the server's address did not prove to be the server, at the last try.
@@ -64,7 +66,10 @@ impl Standing {
 
     /// Notes the start of the server that a new connection found.
     pub fn note_start(&self, boot: u64) {
-        self.boot.store(boot, Ordering::SeqCst);
+        let before = self.boot.swap(boot, Ordering::SeqCst);
+        if before != 0 && before != boot {
+            self.restarts.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
     /// Whether the server knows this client from an earlier connection.
@@ -83,9 +88,9 @@ impl Standing {
     }
 
     /// A number that changes when the server may have forgotten requests of earlier connections: after a connection broke, or
-    /// the server started anew.
+    /// the server started anew. The first connection changes nothing: before it there was nothing to forget.
     pub fn memory(&self) -> u64 {
-        self.boot.load(Ordering::SeqCst).wrapping_add(self.breaks.load(Ordering::SeqCst))
+        self.restarts.load(Ordering::SeqCst) + self.breaks.load(Ordering::SeqCst)
     }
 
     /// The fence that the server told last.
@@ -114,4 +119,23 @@ impl Standing {
 
 fn nanoseconds(moment: Duration) -> u64 {
     moment.as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_connection_has_nothing_to_forget_and_another_start_and_a_break_have() {
+        let standing = Standing::default();
+        let before = standing.memory();
+        standing.note_start(7);
+        standing.note_start(7);
+        assert_eq!(standing.memory(), before);
+        standing.note_start(9);
+        let after_start = standing.memory();
+        assert_ne!(after_start, before);
+        standing.note_break();
+        assert_ne!(standing.memory(), after_start);
+    }
 }

@@ -17,6 +17,8 @@ _BAR = 20
 """Characters of the bar."""
 _PICTURE_SECONDS, _LINE_SECONDS = 0.1, 10.0
 """Shortest time between two pictures on a terminal, and between two lines elsewhere: a short command prints none."""
+_FEW_PARTS = 100
+"""Parts of a work each of which is shown on a terminal once it is done, however soon it was."""
 _BEAT_SECONDS = 1.0
 """Time between two looks at a work that says nothing."""
 _TOLD_SECONDS = 1.0
@@ -131,9 +133,10 @@ class _Line:
             self._due_seconds = now + (0.0 if self._is_terminal else _LINE_SECONDS)
         elif done < self._done_last:
             self._begun_seconds, self._done_before = now, done
+        is_news = done != self._done_last and parts <= _FEW_PARTS
         self._done_last = done
         is_done = 0 < parts <= done
-        if now < self._due_seconds and not (is_done and self._is_terminal):
+        if now < self._due_seconds and not (self._is_terminal and (is_done or is_news)):
             return
         self._due_seconds = now + (_PICTURE_SECONDS if self._is_terminal else _LINE_SECONDS)
         words = [*self._far(now, done, parts), *([detail] if detail else [])]
