@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from weir.store import step_journal
+from weir.store.home import Home
 from weir.tracing.totals import TotalsReader
 
 MEMORY_BYTES_MAX = 768 << 20
@@ -549,7 +550,7 @@ def step_journals(folder: Path) -> None:
             is_late=False,
             tiers=tiers,
         )
-        step_journal.add(folder, entry)
+        step_journal.add(Home(folder).step_journals, entry)
 
 
 def _step_journals(folder: Path) -> None:
@@ -560,7 +561,7 @@ def _step_journals(folder: Path) -> None:
     from weir.room.sources import Sources
     from weir.room.visitors import Role, Visitor
 
-    sources = Sources(list, folder, list, folder)
+    sources = Sources(list, folder, list, Home(folder))
     look, visitor = Look("then", "1m", 1_060_000), Visitor("root", Role.ADMINISTRATOR, sees_all=True)
     for panel in page(sources, look, visitor).panels:
         for row in () if panel.table is None else panel.table.rows:

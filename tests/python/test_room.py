@@ -104,7 +104,7 @@ def test_the_store_shows_servers_targets_and_their_load_over_time(chromium: "Bro
         go(page, busy, "store?span=10m")
         assert page.locator("[data-part=servers] tbody tr").count() == 1
         assert "0.0" in page.locator("[data-part=devices] tbody").inner_text()
-        assert page.locator("figure canvas").count() == 3
+        assert page.locator("figure canvas").count() == 4
     answered = asked(busy, "/figure/targets?measure=load&span=10m", Cookie=session_of(busy))
     rows = json.loads(answered.body)["data"]["values"]
     assert max(row["value"] for row in rows if row["device"] == "0.0") > 0.3

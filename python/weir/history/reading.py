@@ -469,7 +469,10 @@ class History:
             " GROUP BY begin - begin % ?, states.device ORDER BY 1",
             (since, until, width),
         )
-        return [Fill(*known, slow_since is not None, bool(failed)) for *known, slow_since, failed in rows]
+        return [
+            Fill(begin, device, used, capacity, slow_since is not None, bool(failed))
+            for begin, device, used, capacity, slow_since, failed in rows
+        ]
 
     def _shares(self, within: tuple[int, int]) -> dict[int, tuple[float | None, float | None]]:
         rows = self._rows(
