@@ -8,6 +8,7 @@ import pwd
 import random
 import re
 import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -352,6 +353,20 @@ def test_findings_of_the_past_are_those_between_their_begin_and_their_end(tmp_pa
     assert at(2, ADMINISTRATOR) == ["it has 91 % [quota-near]"]
     assert at(3, ADMINISTRATOR) == []
     assert "91 %" not in at(2, BOB)[0]
+
+
+def test_a_store_that_was_not_judged_yet_is_not_well(sources: Sources) -> None:
+    ended = threading.Event()
+
+    def slow() -> list[Finding]:
+        ended.wait(PATIENCE_SECONDS)
+        return []
+
+    looking = Sources(nothing_up, sources.folder, slow)
+    assert store.page(looking, look_at({}), ADMINISTRATOR).panels[0].none.startswith("the first look")
+    ended.set()
+    wait_until("it is over", lambda: looking.judgements.last() == [])
+    assert store.page(looking, look_at({}), ADMINISTRATOR).panels[0].none == "nothing is wrong"
 
 
 def test_a_store_that_cannot_be_judged_is_not_well(sources: Sources) -> None:

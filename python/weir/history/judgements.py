@@ -32,8 +32,8 @@ class Judgements:
         self._thread: threading.Thread | None = None
         self._last: Sequence[Finding] | None = None
         self._values: dict[str, str] | None = None
-        self.problem = ""
-        """The reason why there is no last judgement; empty where there is one, and before the first."""
+        self.problem = "the first look at the whole store is not over"
+        """The reason why there is no last judgement; empty where there is one."""
 
     def last(self, wait_seconds: float = 0.0) -> Sequence[Finding] | None:
         """Take the last judgement, and begin the next one when it is time.

@@ -35,7 +35,7 @@ ANSWERS_MAX = 16
 """Most answers of the history that are kept."""
 ANSWER_SECONDS = 1.5
 """Longest time for which a page waits for a server: one that is cut off keeps nobody from what the others know."""
-FIRST_JUDGEMENT_SECONDS = 3.0
+FIRST_JUDGEMENT_SECONDS = 1.0
 """Longest time for which a page waits for the first judgement of the store."""
 QUOTAS_SECONDS = 5.0
 """Time between two questions for quotas, which list every owner."""
