@@ -1,4 +1,4 @@
-"""What the room's history takes: time of a server, and bytes for a job and a day."""
+"""The cost of the room's history: time of a server, and bytes for a job and a day."""
 
 from pathlib import Path
 

@@ -61,7 +61,7 @@ def room_at(store: weir.store.Store, place: Path, *options: str) -> Iterator[Roo
 
 
 def words_of(store: weir.store.Store) -> str:
-    """What the rooms of a store said on standard error."""
+    """The standard error of the rooms of a store."""
     return (store.home.parent / "room.err").read_text()
 
 

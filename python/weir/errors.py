@@ -50,3 +50,8 @@ class WeirError(Picklable):
         if hint:
             # A traceback shows the note below the message.
             self.add_note(f"hint: {hint}")
+
+    @property
+    def line(self) -> str:
+        """The message, and the hint where there is one, on one line."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message

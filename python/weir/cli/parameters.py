@@ -56,7 +56,7 @@ class Checked(Type):
         try:
             self._read(str(value))
         except WeirError as error:
-            self.fail(f"{error.message}; {error.hint}" if error.hint else error.message, param, ctx)
+            self.fail(error.line, param, ctx)
         except ValueError as error:
             self.fail(str(error), param, ctx)
         return value

@@ -368,7 +368,7 @@ class State:
     """Numbers of its servers that run."""
     mounts: tuple[MountState, ...]
     units: tuple[int, ...] = ()
-    """Numbers of its servers that units of systemd keep; none of a host whose program told of none."""
+    """Numbers of its servers that units of systemd keep; empty where the host's program reports none."""
 
 
 PROBE = Operation("probe", ProbeRequest, Probed, 180.0)

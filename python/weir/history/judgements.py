@@ -69,8 +69,8 @@ class Judgements:
             found = self._judge()
         except (WeirError, OSError) as error:
             self._last = self._values = None
-            hint = error.hint if isinstance(error, WeirError) else ""
-            self.problem = f"the store cannot be judged: {error}{f'; {hint}' if hint else ''}"
+            reason = error.line if isinstance(error, WeirError) else str(error)
+            self.problem = f"the store cannot be judged: {reason}"
             return
         before = self._values or {}
         values: dict[str, str] = {}

@@ -106,7 +106,7 @@ class Sources:
                 self._present = self._asked(last if last and now - last.time_seconds < _STALE_SECONDS else None)
             except WeirError as error:
                 self._sample = None
-                self._present = Present(None, (), f"{error.message}; {error.hint}" if error.hint else error.message)
+                self._present = Present(None, (), error.line)
             self._asked_at = time.monotonic()
             return self._present
 

@@ -1,1 +1,1 @@
-"""What a visitor may change: what each change would do, one module a kind, and confirmations that hold once."""
+"""Changes that a visitor may make, one module a kind, and confirmations that hold once."""

@@ -60,7 +60,7 @@ def _guard(sources: Sources, look: Look, visitor: Visitor) -> Panel:
     try:
         lines = [] if sources.home is None else Journal(sources.home.root / FOLDER).lines()
     except GuardError as error:
-        return Panel("guard", "What the guard did", none=f"{error.message}; {error.hint}")
+        return Panel("guard", "What the guard did", none=error.line)
     timed = (line for line in lines if isinstance(line["time"], float))
     shown = [line for line in timed if look.since <= line["time"] * 1000 < look.until]
     rows = [_done(line, visitor) for line in reversed(shown)]

@@ -33,7 +33,7 @@ def panel_of(sources: Sources, look: Look, visitor: Visitor) -> Panel:
     except ImportError:
         return Panel("outcomes", _TITLE, none=f"runs are read by packages of an extra: `{install_command('planner')}`")
     except WeirError as error:
-        return Panel("outcomes", _TITLE, none=f"{error.message}; {error.hint}" if error.hint else error.message)
+        return Panel("outcomes", _TITLE, none=error.line)
     shown = [each for each in found if look.since <= each.begun * 1000 < look.until]
     rows = [_row(each) for each in reversed(shown)]
     words = "Rates over those that each plan expected; `weir plan learned` says what later plans take from them."

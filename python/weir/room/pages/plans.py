@@ -46,7 +46,7 @@ def page(sources: Sources, look: Look, visitor: Visitor) -> Page:
         none = f"the planner is asked by packages that are not installed: `{install_command(EXTRA)}`"
         return Page("Plans", (Panel("deployments", "Deployments", none=none), brought))
     except WeirError as error:
-        none = f"{error.message}; {error.hint}" if error.hint else error.message
+        none = error.line
         return Page("Plans", (Panel("deployments", "Deployments", none=none), brought))
     booked = (pools_panel(pools),) if look.is_live else ()
     return Page("Plans", (deployments_panel(found, look, visitor), *booked, brought))

@@ -27,7 +27,7 @@ def panel_of(sources: Sources, visitor: Visitor) -> Panel:
     try:
         found = sources.quotas()
     except WeirError as error:
-        return Panel("quotas", "Quotas", none=f"{error.message}; {error.hint}" if error.hint else error.message)
+        return Panel("quotas", "Quotas", none=error.line)
     seen = [each for each in found if visitor.sees_all or (each.kind, each.name) == ("user", visitor.user)]
     words = "An owner without limits of its own has those of every user, or of every group."
     rows = [_row(each) for each in seen]

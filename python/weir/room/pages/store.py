@@ -60,7 +60,7 @@ def notes_of(present: Present | None) -> tuple[Mark, ...]:
 
 
 def _silent_words(error: StoreError) -> Mark:
-    return Mark(f"{error.message}; {error.hint}" if error.hint else error.message, "bad")
+    return Mark(error.line, "bad")
 
 
 def _cards(present: Present) -> Iterator[tuple[str, str]]:
