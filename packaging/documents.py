@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 from click_man.core import write_man_pages
+from weir.cli.listing import purpose
 
 _HERE = Path(__file__).resolve().parent
 _PROGRAM = "weir"
@@ -51,7 +52,7 @@ def _complete(command: click.Command, name: str) -> None:
     """Import the subcommands of a group that finds them only when they are asked for, and name every command's purpose
     by a whole sentence.
     """
-    command.short_help = command.short_help or (command.help or "").replace("\n", " ").partition(". ")[0].rstrip(".")
+    command.short_help = command.short_help or purpose(command).rstrip(".")
     if isinstance(command, click.Group):
         context = click.Context(command, info_name=name)
         for child in command.list_commands(context):

@@ -1,5 +1,6 @@
 """`weir --help` shows every command, and each command its options."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,27 +19,17 @@ def run_help(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True).stdout
 
 
-def test_every_command_is_listed_with_a_line() -> None:
-    text = run_help()
-    for name in (
-        "up",
-        "down",
-        "status",
-        "run",
-        "mount",
-        "umount",
-        "env",
-        "policy",
-        "jobs",
-        "top",
-        "grant",
-        "layout",
-        "targets",
-        "rebalance",
-        "adapt",
-        "config",
-    ):
-        assert f"\n  {name} " in text
+def test_every_command_is_listed_once_by_its_purpose_with_a_whole_sentence() -> None:
+    _, *sections = re.split(r"^(Run jobs|See|Administer|Plan|Research):$", run_help(), flags=re.M)
+    listed = [name for rows in sections[1::2] for name in re.findall(r"^  (\w+) ", rows, flags=re.M)]
+    assert sections[::2] == ["Run jobs", "See", "Administer", "Plan", "Research"]
+    assert sorted([*listed, "help"]) == sorted(COMMANDS)
+    assert "..." not in "".join(sections)
+
+
+@pytest.mark.parametrize("group", ["plan", "interference", "bench"])
+def test_a_group_cuts_no_sentence(group: str) -> None:
+    assert "..." not in run_help(group).partition("Commands:")[2]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -13,6 +13,7 @@ import click
 
 from weir import distribution
 from weir.cli.errors import FAILED, USAGE, context_of, exit_code, lacking, report
+from weir.cli.listing import write_section
 from weir.errors import WeirError
 
 _INTERRUPTED = 130
@@ -29,63 +30,75 @@ _HINTS = {
 }
 """Remedies for errors of the system that no command expects."""
 
-_COMMANDS = {
-    "up": "weir.cli.up:up",
-    "deploy": "weir.cli.deploy:deploy",
-    "down": "weir.cli.down:down",
-    "upgrade": "weir.cli.upgrade:upgrade",
-    "backup": "weir.cli.backup:backup",
-    "restore": "weir.cli.backup:restore",
-    "uninstall": "weir.cli.uninstall:uninstall",
-    "health": "weir.cli.health:health",
-    "status": "weir.cli.status:status",
-    "logs": "weir.cli.logs:logs",
-    "audit": "weir.cli.audit:audit",
-    "run": "weir.cli.run:run",
-    "mount": "weir.cli.mount:mount",
-    "umount": "weir.cli.mount:umount",
-    "serve": "weir.cli.serve:serve",
-    "env": "weir.cli.environment:env",
-    "policy": "weir.cli.policy:policy",
-    "jobs": "weir.cli.jobs:jobs",
-    "record": "weir.cli.record:record",
-    "room": "weir.cli.room:room",
-    "replay": "weir.cli.replay:replay",
-    "report": "weir.cli.job_report:report",
-    "top": "weir.cli.top:top",
-    "grant": "weir.cli.grant:grant",
-    "layout": "weir.cli.layout:layout",
-    "targets": "weir.cli.targets:targets",
-    "target": "weir.cli.target:target",
-    "server": "weir.cli.server:server",
-    "df": "weir.cli.df:df",
-    "quota": "weir.cli.quota:quota",
-    "fsck": "weir.cli.fsck:fsck",
-    "stage": "weir.cli.stage:stage",
-    "job": "weir.cli.job:job",
-    "find": "weir.cli.find:find",
-    "stats": "weir.cli.stats:stats",
-    "trace": "weir.cli.trace:trace",
-    "place": "weir.cli.place:place",
-    "plan": "weir.cli.plan:plan",
-    "stress": "weir.cli.stress:stress",
-    "sslo": "weir.cli.sslo:sslo",
-    "interference": "weir.cli.interference:interference",
-    "guard": "weir.cli.guard:guard",
-    "planner": "weir.cli.planner:planner",
-    "deployments": "weir.cli.deployments:deployments",
-    "classes": "weir.cli.classes:classes",
-    "rebalance": "weir.cli.rebalance:rebalance",
-    "adapt": "weir.cli.adapt:adapt",
-    "config": "weir.cli.config:config",
-    "bench": "weir.cli.bench:bench",
-    "simulate": "weir.cli.simulate:simulate",
-    "plugins": "weir.cli.plugins:plugins",
-    "help": "weir.cli.help:show_help",
-    "agent": "weir.cli.agent:agent",
+_SECTIONS = {
+    "Run jobs": {
+        "run": "weir.cli.run:run",
+        "job": "weir.cli.job:job",
+        "stage": "weir.cli.stage:stage",
+        "layout": "weir.cli.layout:layout",
+        "find": "weir.cli.find:find",
+        "mount": "weir.cli.mount:mount",
+        "umount": "weir.cli.mount:umount",
+        "env": "weir.cli.environment:env",
+    },
+    "See": {
+        "health": "weir.cli.health:health",
+        "status": "weir.cli.status:status",
+        "jobs": "weir.cli.jobs:jobs",
+        "top": "weir.cli.top:top",
+        "report": "weir.cli.job_report:report",
+        "room": "weir.cli.room:room",
+        "record": "weir.cli.record:record",
+        "targets": "weir.cli.targets:targets",
+        "df": "weir.cli.df:df",
+        "logs": "weir.cli.logs:logs",
+        "audit": "weir.cli.audit:audit",
+        "interference": "weir.cli.interference:interference",
+    },
+    "Administer": {
+        "up": "weir.cli.up:up",
+        "deploy": "weir.cli.deploy:deploy",
+        "down": "weir.cli.down:down",
+        "upgrade": "weir.cli.upgrade:upgrade",
+        "backup": "weir.cli.backup:backup",
+        "restore": "weir.cli.backup:restore",
+        "uninstall": "weir.cli.uninstall:uninstall",
+        "serve": "weir.cli.serve:serve",
+        "policy": "weir.cli.policy:policy",
+        "quota": "weir.cli.quota:quota",
+        "grant": "weir.cli.grant:grant",
+        "target": "weir.cli.target:target",
+        "server": "weir.cli.server:server",
+        "rebalance": "weir.cli.rebalance:rebalance",
+        "guard": "weir.cli.guard:guard",
+        "fsck": "weir.cli.fsck:fsck",
+        "config": "weir.cli.config:config",
+    },
+    "Plan": {
+        "plan": "weir.cli.plan:plan",
+        "planner": "weir.cli.planner:planner",
+        "deployments": "weir.cli.deployments:deployments",
+        "place": "weir.cli.place:place",
+        "sslo": "weir.cli.sslo:sslo",
+        "stress": "weir.cli.stress:stress",
+        "classes": "weir.cli.classes:classes",
+        "stats": "weir.cli.stats:stats",
+        "trace": "weir.cli.trace:trace",
+    },
+    "Research": {
+        "adapt": "weir.cli.adapt:adapt",
+        "replay": "weir.cli.replay:replay",
+        "simulate": "weir.cli.simulate:simulate",
+        "bench": "weir.cli.bench:bench",
+        "plugins": "weir.cli.plugins:plugins",
+    },
 }
+"""The commands that people call, by purpose: each with its module and its name there."""
+_OTHERS = {"help": "weir.cli.help:show_help", "agent": "weir.cli.agent:agent"}
+"""The command about commands, and the one that programs call and people do not."""
+_COMMANDS = {name: place for section in _SECTIONS.values() for name, place in section.items()} | _OTHERS
 _INTERNAL = {"agent"}
-"""Commands that programs call and people do not, which no list has."""
+"""Commands that no list has."""
 
 
 class _LazyGroup(click.Group):
@@ -111,6 +124,11 @@ class _LazyGroup(click.Group):
             raise click.UsageError(f"there is no command {args[0]!r}{_nearest(args[0])}", ctx)
         return super().resolve_command(ctx, args)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a list for each purpose."""
+        for title, names in _SECTIONS.items():
+            write_section(self, ctx, formatter, title, names)
+
 
 def _nearest(mistyped: str) -> str:
     """The commands that are spelled nearly so, in words."""
@@ -132,7 +150,8 @@ def _nearest(mistyped: str) -> str:
 def weir(context: click.Context, home: str | None) -> None:
     """Weir: a burst buffer that divides its I/O time among jobs by policy.
 
-    Start a store with `weir up`, run a program on it with `weir run -- CMD`, and end it with `weir down`.
+    Start a store with `weir up`, run a program on it with `weir run -- CMD`, and end it with `weir down`. `weir help
+    COMMAND` shows the help of a command, such as `weir help layout set`.
     """
     from click.core import ParameterSource
 

@@ -21,6 +21,7 @@ from weir.cli.arrays import (
     parse_tolerance,
 )
 from weir.cli.errors import CommandError, say, warn
+from weir.cli.listing import Listing
 from weir.cli.output import output_option, show, size
 from weir.cli.parameters import FILE, Checked, Number
 from weir.ways import replacing
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from weir.adaptive.region import Region
 
 
-@click.group()
+@click.group(cls=Listing)
 def adapt() -> None:
     """Refactor arrays onto storage tiers, and read them as accurately as there is time for.
 

@@ -9,6 +9,7 @@ import click
 from weir.cli import bench_scaling, bench_variation
 from weir.cli.bench_export import check_packages, export, export_option
 from weir.cli.errors import FAILED, USAGE, CommandError, say, warn
+from weir.cli.listing import Listing
 from weir.cli.output import Quantity, output_option, share, show
 from weir.cli.parameters import FOLDER, Checked, Number
 from weir.distribution import install_command
@@ -42,7 +43,7 @@ _REQUEST_SECONDS_MAX = 0.01
 """Longest request, in windows of 1 s, that gets no warning."""
 
 
-class _Experiments(click.Group):
+class _Experiments(Listing):
     """The commands of this module, and one for each experiment."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

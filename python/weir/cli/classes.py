@@ -9,6 +9,7 @@ import click
 from weir.cli.cluster_options import chosen_pool, cluster_options
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.job_identity import NEW_CLASS
+from weir.cli.listing import Listing
 from weir.cli.output import Quantity, output_option, print_table, share
 from weir.cli.parameters import FILE, FOLDER, PATH, Number
 from weir.distribution import install_command
@@ -25,7 +26,7 @@ _FACTOR_SHOWN_MAX = 1000
 """Factors from this one on are alike to a reader: the interval tells nothing."""
 
 
-@click.group()
+@click.group(cls=Listing)
 def classes() -> None:
     """Make classes of I/O behaviour from a site's own logs.
 

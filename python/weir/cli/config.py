@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from weir.cli.config_export import export
+from weir.cli.listing import Listing
 from weir.cli.options import origin_of, store_options
 from weir.cli.output import output_option
 from weir.cli.output import show as show_result
@@ -15,7 +16,7 @@ from weir.cli.parameters import PATH
 from weir.store.home import Home
 
 
-@click.group()
+@click.group(cls=Listing)
 def config() -> None:
     """Show the settings and their origins, and print files for Prometheus and Grafana."""
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli.listing import Listing
 from weir.cli.output import output_option, show, size
 from weir.cli.parameters import FILE, Checked, Number
 
@@ -16,7 +17,7 @@ def _name(text: str) -> None:
     _protocol().check_name(text)
 
 
-@click.group()
+@click.group(cls=Listing)
 @click.option(
     "--socket",
     type=FILE,

@@ -7,6 +7,7 @@ import click
 
 from weir.cli.ending import end_of_signals
 from weir.cli.errors import CommandError, say, warn
+from weir.cli.listing import Listing
 from weir.cli.output import Quantity, output_option, show
 from weir.cli.parameters import FILE, Checked, Number, each
 from weir.cli.window_options import seconds_option
@@ -24,7 +25,7 @@ def _kind(text: str) -> str:
     return text
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Listing, invoke_without_command=True)
 @click.option("--slowdown", type=Number(1, min_open=True), default=2.0, help="Slowdown of a victim.")
 @click.option("--windows", type=_COUNT, default=3, help="Slowed windows in a row before an action.")
 @click.option("--calm", type=_COUNT, default=10, help="Windows without a cause before its end.")

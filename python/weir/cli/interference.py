@@ -11,6 +11,7 @@ from weir.cli.drawing import say_drawn
 from weir.cli.errors import CommandError, warn
 from weir.cli.interference_packages import needed
 from weir.cli.interference_watch import serve, watch
+from weir.cli.listing import Listing
 from weir.cli.output import Quantity, output_option, show
 from weir.cli.parameters import FILE, FOLDER, PATH, Checked
 from weir.cli.slowdowns import matrix
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from weir.interference.windows import Windows
 
 
-@click.group()
+@click.group(cls=Listing)
 def interference() -> None:
     """Predict how much jobs are slowed by others.
 

@@ -14,6 +14,7 @@ from weir.cli.job_identity import document, identities
 from weir.cli.job_ornament import ornament
 from weir.cli.job_release import release
 from weir.cli.known_outcomes import known_outcomes
+from weir.cli.listing import Listing
 from weir.cli.output import output_option, show
 from weir.cli.parameters import FILE, FOLDER, PATH, Checked
 from weir.store.home import Home
@@ -51,7 +52,7 @@ _NAME = Checked("name", _read_name)
 _PAIR = Checked("paths", _read_pair)
 
 
-@click.group()
+@click.group(cls=Listing)
 def job() -> None:
     """Run a job with storage of its own: planned, started, staged in, run, staged out, ended.
 

@@ -8,6 +8,7 @@ import click
 from weir.cli.advise import advise
 from weir.cli.errors import USAGE, CommandError, warn
 from weir.cli.layout_attribute import ATTRIBUTE, failure, layout_of
+from weir.cli.listing import Listing
 from weir.cli.options import complete_files
 from weir.cli.output import output_option, show, size
 from weir.cli.parameters import EXISTING_FILE, PATH
@@ -17,7 +18,7 @@ _FILE_PERMISSIONS = 0o666
 """Permissions of a file that is made to have a layout, before the umask."""
 
 
-@click.group()
+@click.group(cls=Listing)
 def layout() -> None:
     """Show, set or judge the distribution of files' bytes over targets."""
 

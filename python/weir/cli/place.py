@@ -12,6 +12,7 @@ from weir.cli.asking import servers_up
 from weir.cli.creations import ExpectedCreations, expected_creations
 from weir.cli.errors import CommandError, say, warn
 from weir.cli.explain import explain
+from weir.cli.listing import Listing
 from weir.cli.output import output_option, print_table, show, size
 from weir.cli.parameters import EXISTING_FILE, EXISTING_PATH, FILE, FOLDER, Checked, Number
 from weir.store.home import Home
@@ -53,7 +54,7 @@ def _stripe_bytes(text: str) -> int | None:
     return _core.parse_layout(f"-S {text}")[0]["stripe_bytes"]
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Listing, invoke_without_command=True)
 @click.option(
     "--from",
     "past",

@@ -8,6 +8,7 @@ import click
 
 from weir.cli.errors import warn
 from weir.cli.job_identity import NEW_CLASS, document, identities
+from weir.cli.listing import Listing
 from weir.cli.output import Quantity, output_option, print_table, show, size
 from weir.cli.parameters import FILE, PATH
 from weir.cli.plan_emit import emit
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from weir.provisioning.behaviour.identity import Identity
 
 
-@click.group()
+@click.group(cls=Listing)
 def plan() -> None:
     """Find the storage that a job needs, from the record of a past run.
 

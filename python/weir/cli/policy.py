@@ -7,6 +7,7 @@ import click
 from weir.cli.asking import administered, ask_store, warn_of_silence
 from weir.cli.errors import FAILED, CommandError, warn
 from weir.cli.leases import lease_document, lease_words, leases_of
+from weir.cli.listing import Listing
 from weir.cli.output import output_option, sharing_name
 from weir.cli.output import show as show_result
 from weir.cli.parameters import Checked
@@ -14,7 +15,7 @@ from weir.store import values
 from weir.store.home import Home
 
 
-@click.group()
+@click.group(cls=Listing)
 def policy() -> None:
     """Show or change the division of the store's time among jobs."""
 

@@ -8,6 +8,7 @@ import click
 
 from weir.cli.asking import administered, ask_store, warn_of_silence
 from weir.cli.errors import FAILED
+from weir.cli.listing import Listing
 from weir.cli.output import Quantity, output_option, size
 from weir.cli.output import show as show_result
 from weir.cli.parameters import PATH, Checked
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _HEADER = ("KIND", "NAME", "BYTES", "OF AT MOST", "INODES", "OF AT MOST")
 
 
-@click.group()
+@click.group(cls=Listing)
 def quota() -> None:
     """Show or set the bytes and inodes that users and groups may have."""
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import click
 
+from weir.cli.listing import Listing
 from weir.store.home import Home
 
 
-@click.group()
+@click.group(cls=Listing)
 def serve() -> None:
     """Run one server or mount in the foreground, for a supervisor such as systemd.
 

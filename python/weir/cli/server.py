@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.errors import say, tell
+from weir.cli.listing import Listing
 from weir.cli.output import output_option, show
 from weir.cli.parameters import Checked, Network
 from weir.store import values
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from weir.store.answers import WantedTarget
 
 
-@click.group()
+@click.group(cls=Listing)
 def server() -> None:
     """Add a server to the store, or let one retire, while programs use the store."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import say, warn
+from weir.cli.listing import Listing
 from weir.cli.output import Quantity, output_option, share_or_dash, show
 from weir.cli.parameters import FILE, PATH, Checked
 
@@ -18,7 +19,7 @@ _HEADER = (
 )
 
 
-@click.group()
+@click.group(cls=Listing)
 def sslo() -> None:
     """Make and show service-level objectives of storage: rates, sensitivities and semantics."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import CommandError, warn
+from weir.cli.listing import Listing
 from weir.cli.options import option
 from weir.cli.output import output_option, show, size
 from weir.cli.parameters import PATH
@@ -27,7 +28,7 @@ _SIGNALLED = 128
 _workers = click.option("--workers", type=click.IntRange(1, 256), default=8, help="Files and parts of files at a time.")
 
 
-@click.group()
+@click.group(cls=Listing)
 def stage() -> None:
     """Copy a tree into the store, or out of it.
 

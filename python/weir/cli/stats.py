@@ -10,6 +10,7 @@ import click
 
 from weir.cli.device_windows import windows
 from weir.cli.errors import FAILED, CommandError, say, warn
+from weir.cli.listing import Listing
 from weir.cli.output import Quantity, json_text, output_option, share, size
 from weir.cli.output import show as show_result
 from weir.cli.parameters import EXISTING_FILE, EXISTING_FOLDER, FILE, Checked, Number
@@ -57,7 +58,7 @@ _root_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Listing)
 def stats() -> None:
     """Collect the statistics of storage servers: for the placement of files on Lustre, and of interference.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import say, tell
+from weir.cli.listing import Listing
 from weir.cli.output import output_option, show, size
 from weir.cli.parameters import Checked
 from weir.store import values
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _INTERRUPTED = 130
 
 
-@click.group()
+@click.group(cls=Listing)
 def target() -> None:
     """Add a target to the store, or let one retire, while programs use the store."""
 

@@ -8,6 +8,7 @@ import click
 from weir.cli.asking import administered, ask_store, backend_words, warn_of_silence
 from weir.cli.errors import FAILED, CommandError
 from weir.cli.findings import warn_of
+from weir.cli.listing import Listing
 from weir.cli.output import Quantity, output_option, share, show, size
 from weir.cli.parameters import Checked
 from weir.store import values
@@ -51,7 +52,7 @@ class Line:
         return {"server": self.server, **encode(self.target), "stripes_placed": self.stripes_placed}
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Listing, invoke_without_command=True)
 @output_option
 @click.pass_context
 def targets(context: click.Context, output: str) -> int | None:

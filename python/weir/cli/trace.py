@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from weir.cli.errors import CommandError, warn
+from weir.cli.listing import Listing
 from weir.cli.output import name, output_option, print_table, seconds, show, size
 from weir.cli.parameters import EXISTING_PATH, FILE
 from weir.distribution import install_command
@@ -21,7 +22,7 @@ _LOG = ".darshan"
 """Ending of the names of Darshan logs."""
 
 
-@click.group()
+@click.group(cls=Listing)
 def trace() -> None:
     """Show or export the files that recorded runs made, and show what they asked of the store.
 

@@ -2,6 +2,7 @@
 
 import click
 
+from weir.cli.listing import Listing
 from weir.cli.simulate.report import report
 from weir.cli.simulate.run import run_scenario
 from weir.cli.simulate.sweep import sweep
@@ -10,7 +11,7 @@ from weir.cli.simulate.tune import tune
 from weir.cli.simulate.what_if import what_if
 
 
-@click.group()
+@click.group(cls=Listing)
 def simulate() -> None:
     """Run a store, its jobs and its machines in virtual time.
 
