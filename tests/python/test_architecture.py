@@ -1,4 +1,4 @@
-"""The directions between crates and between packages, and what the pure leaves may not know."""
+"""The directions between crates and within them, and what the pure leaves may not know."""
 
 import ast
 import json
@@ -61,143 +61,6 @@ WORLD = "weir-world"
 TEST_ONLY = {"weir-device": {"weir-placement"}, "weir-stride": {"weir-simulator"}}
 """The crates that only tests may use beside the supports: all decisions of a store beside a device, and the simulator
 beside an example of a scheduler."""
-
-PACKAGES = {
-    "cli": {
-        "room",
-        "plots",
-        "deployment",
-        "guard",
-        "health",
-        "history",
-        "monitoring",
-        "report",
-        "interference",
-        "planner",
-        "provisioning",
-        "staging",
-        "simulation",
-        "adaptive",
-        "experiments",
-        "placement",
-        "lustre",
-        "prediction",
-        "tracing",
-        "store",
-        "native",
-        "distribution",
-        "plugins",
-        "ways",
-        "errors",
-        "plain_text",
-        "amounts",
-    },
-    "plots": {
-        "interference",
-        "provisioning",
-        "simulation",
-        "adaptive",
-        "experiments",
-        "store",
-        "distribution",
-        "exports",
-        "ways",
-        "plain_text",
-    },
-    "staging": {"distribution", "errors"},
-    "planner": {"provisioning", "deployment", "store", "tracing", "distribution", "ways", "errors", "amounts"},
-    "provisioning": {
-        "simulation",
-        "experiments",
-        "placement",
-        "tracing",
-        "deployment",
-        "staging",
-        "store",
-        "distribution",
-        "ways",
-        "errors",
-        "amounts",
-        "exports",
-        "html_table",
-    },
-    "room": {
-        "deployment",
-        "provisioning",
-        "guard",
-        "health",
-        "report",
-        "history",
-        "planner",
-        "store",
-        "distribution",
-        "ways",
-        "errors",
-        "plain_text",
-        "amounts",
-    },
-    "report": {
-        "history",
-        "interference",
-        "provisioning",
-        "simulation",
-        "placement",
-        "tracing",
-        "store",
-        "distribution",
-        "errors",
-        "plain_text",
-        "amounts",
-    },
-    "guard": {"interference", "store", "ways", "errors"},
-    "monitoring": {"health", "store"},
-    "health": {"guard", "planner", "deployment", "store", "distribution", "errors", "amounts", "exports"},
-    "history": {"health", "interference", "simulation", "store", "ways", "errors"},
-    "interference": {
-        "provisioning",
-        "simulation",
-        "lustre",
-        "tracing",
-        "store",
-        "plugins",
-        "ways",
-        "errors",
-        "plain_text",
-        "csv_table",
-    },
-    "simulation": {
-        "experiments",
-        "placement",
-        "tracing",
-        "store",
-        "plugins",
-        "distribution",
-        "ways",
-        "errors",
-        "amounts",
-        "exports",
-        "html_table",
-    },
-    "deployment": {"store", "distribution", "ways", "errors"},
-    "experiments": {"adaptive", "prediction", "store", "native", "distribution", "ways", "errors", "csv_table"},
-    "adaptive": {"prediction", "store", "plugins", "distribution", "errors", "amounts", "html_table"},
-    "placement": {"lustre", "tracing", "store", "plugins", "ways", "errors", "amounts"},
-    "lustre": {"errors"},
-    "store": {"native", "ways", "errors", "amounts", "exports", "html_table"},
-    "prediction": {"tracing", "plugins", "errors"},
-    "tracing": {"distribution", "ways", "errors", "csv_table"},
-    "native": {"errors"},
-    "plugins": {"errors"},
-    "distribution": set[str](),
-    "ways": {"errors"},
-    "errors": set[str](),
-    "exports": {"distribution"},
-    "html_table": {"amounts", "plain_text"},
-    "plain_text": set[str](),
-    "csv_table": set[str](),
-    "amounts": set[str](),
-}
-"""Which packages below `weir` each one may depend on; `_core` all."""
 
 IMPURE = re.compile(
     r"\bstd::(thread|net|fs|os|process|env|io::(stdin|stdout|stderr)|time::(Instant|SystemTime)|sync::mpsc)\b"
@@ -451,21 +314,6 @@ def imported(path: Path) -> set[str]:
             assert node.level == 0 and node.module, f"{path}: imports are absolute"
             found |= {f"{node.module}.{name.name}" for name in node.names}
     return found
-
-
-def test_packages_depend_on_those_below() -> None:
-    root = ROOT / "python/weir"
-    assert {entry.stem for entry in root.iterdir() if entry.suffix == ".py" or entry.is_dir()} - {
-        "__init__",
-        "__pycache__",
-    } == PACKAGES.keys(), "say in this test what a new package may depend on"
-    for package, allowed in PACKAGES.items():
-        files = (root / package).rglob("*.py") if (root / package).is_dir() else [root / f"{package}.py"]
-        for path in files:
-            for module in imported(path):
-                parts = module.split(".")
-                if parts[0] == "weir" and len(parts) > 1 and parts[1] != "_core":
-                    assert parts[1] in allowed | {package}, f"{path} imports {module}"
 
 
 def test_click_is_the_command_line_alone() -> None:
