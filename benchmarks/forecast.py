@@ -15,7 +15,7 @@ import numpy as np
 from _harness import OUT, announce, finish
 from _noise import IRREGULAR, REGIME, REGIME_SECONDS, Array, Series, simulate
 from _traffic_data import PERIOD_SECONDS, total_bytes_per_second
-from weir.cli.output import table_lines
+from weir.cli.common.output import table_lines
 from weir.experiments.shared_tier import CADENCE_SECONDS, PAPER, Noise
 from weir.prediction.bandwidth import NAMES, WINDOW, make
 from weir.prediction.bandwidth.online import Online

@@ -15,7 +15,7 @@ import numpy as np
 from _harness import finish
 from _traffic_data import Array, Fullness, Traffic, fullness, traffic
 from weir._core import Allocator, space_factors
-from weir.cli.output import table_lines
+from weir.cli.common.output import table_lines
 
 SEED = 4
 STRIPES_PER_TARGET = 10

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 from click_man.core import write_man_pages
-from weir.cli.listing import purpose
+from weir.cli.common.listing import purpose
 
 _HERE = Path(__file__).resolve().parent
 _PROGRAM = "weir"

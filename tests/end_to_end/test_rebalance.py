@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from store import Store, program
 from waits import PATIENCE_SECONDS
-from weir.cli.rebalance import warn_of_left
+from weir.cli.common.mover import warn_of_left
 from weir.store.control import servers_of
 
 CAPACITY = "64MiB"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from waits import PATIENCE_SECONDS
 from weir import _core
-from weir.cli.advise import advise as command
+from weir.cli.layout.advise import advise as command
 from weir.placement.advice import Finding, Usage, advise, usages_of_creations
 from weir.placement.slow_targets import slow_targets
 from weir.placement.tuning import spell, tune

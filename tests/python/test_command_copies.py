@@ -22,19 +22,19 @@ from weir.provisioning.stress import systems
 MODEL = Path(__file__).parents[2] / "crates/interference/src/model.rs"
 
 COPIES: dict[str, Callable[[], object]] = {
-    "bench._SCHEDULERS": lambda: figures.SCHEDULERS,
+    "bench.bench._SCHEDULERS": lambda: figures.SCHEDULERS,
     "guard._KINDS": lambda: bounds.KINDS,
-    "interference._BINS_MAX": lambda: bound_of_rust("BINS_MAX"),
-    "interference.ESTIMATORS": lambda: tuple(estimators.estimators((2.0,))),
-    "job._POLICIES": lambda: get_args(Policy),
-    "plan_emit._SYSTEMS": lambda: targets.TARGETS,
+    "interference.data._BINS_MAX": lambda: bound_of_rust("BINS_MAX"),
+    "interference.evaluate.ESTIMATORS": lambda: tuple(estimators.estimators((2.0,))),
+    "job.run._POLICIES": lambda: get_args(Policy),
+    "plan.emit._SYSTEMS": lambda: targets.TARGETS,
     "plugins.KINDS": lambda: tuple(KINDS),
-    "plan_factors._PROCESSES_MAX": lambda: runs.PROCESSES_MAX,
-    "plan_products._POLICIES": lambda: get_args(Policy),
-    "plan_products._SYSTEMS": lambda: get_args(SystemKind),
-    "slowdowns._KERNELS": lambda: tuple(kernels.KERNELS),
-    "slowdowns._PARALLEL_MAX": lambda: plan.PARALLEL_MAX,
-    "slowdowns.TASKS": lambda: slowdowns.TASKS,
+    "plan.factors._PROCESSES_MAX": lambda: runs.PROCESSES_MAX,
+    "plan.planned._POLICIES": lambda: get_args(Policy),
+    "plan.planned._SYSTEMS": lambda: get_args(SystemKind),
+    "interference.matrix._KERNELS": lambda: tuple(kernels.KERNELS),
+    "interference.matrix._PARALLEL_MAX": lambda: plan.PARALLEL_MAX,
+    "interference.matrix.TASKS": lambda: slowdowns.TASKS,
     "stress._BACKENDS": lambda: systems.BACKENDS,
     "stress._DEVICES": lambda: tuple(systems.DEVICES),
     "stress._FILE_BYTES_MIN": lambda: stress_kernels.FILE_BYTES_MIN,
@@ -53,5 +53,5 @@ def bound_of_rust(name: str) -> int:
 
 @pytest.mark.parametrize("name", COPIES)
 def test_a_constant_of_a_command_is_that_of_its_package(name: str) -> None:
-    module, _, constant = name.partition(".")
+    module, _, constant = name.rpartition(".")
     assert getattr(importlib.import_module(f"weir.cli.{module}"), constant) == COPIES[name]()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from weir.cli.errors import exit_code
+from weir.cli.common.errors import exit_code
 from weir.store import settings
 from weir.store.answers import WantedTarget
 from weir.store.configuration import Configuration, resolve

@@ -15,7 +15,7 @@ from weir.adaptive.array import restore
 from weir.adaptive.encoding import Encoding, with_fills
 from weir.adaptive.fills import fills_of, stated_in
 from weir.adaptive.zarr_codec import NAME, RefactoredCodec
-from weir.cli.arrays import Source, arrays_of
+from weir.cli.adapt.arrays import Source, arrays_of
 from zarr.registry import register_codec
 
 FIELD = Path(__file__).resolve().parents[1] / "data" / "fields" / "echam_t_17x96x192.npy"

@@ -16,7 +16,7 @@ import window_features
 import windows as synthetic
 from click.testing import CliRunner
 from weir import cli
-from weir.cli.interference import ESTIMATORS
+from weir.cli.interference.evaluate import ESTIMATORS
 from weir.interference import predictor, quanterference
 from weir.interference import windows as files
 from weir.interference.errors import InterferenceError

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from waits import PATIENCE_SECONDS, wait_until
-from weir.cli.window_export import read_address
+from weir.cli.common.window_export import read_address
 from weir.interference import sampling, windows
 from weir.interference.devices import IN_PROGRESS, Reading, Storage, parse_diskstats
 from weir.interference.errors import InterferenceError

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 import pytest
-from weir.cli import errors, weir
+from weir.cli import weir
+from weir.cli.common import errors
 from weir.store.errors import StoreError
 from weir.store.identity import Identity
 

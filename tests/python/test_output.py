@@ -11,7 +11,7 @@ import pytest
 from seeds import seeded
 from waits import PATIENCE_SECONDS
 from weir.amounts import rate_text, size_text
-from weir.cli import errors, output
+from weir.cli.common import errors, output
 from weir.placement import emit
 from weir.store import values
 

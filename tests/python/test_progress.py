@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from store import Store, program
 from waits import PATIENCE_SECONDS, wait_until
-from weir.cli import progress as shown_progress
-from weir.cli.errors import say
-from weir.cli.progress import progress, working
+from weir.cli.common import progress as shown_progress
+from weir.cli.common.errors import say
+from weir.cli.common.progress import progress, working
 
 
 def on_a_terminal(store: Store, *arguments: str, answer: str = "") -> tuple[int, str]:

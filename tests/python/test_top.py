@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import pytest
 from store import Store, kill, program
 from waits import PATIENCE_SECONDS, wait_until
-from weir.cli.top_screen import Picture, View
+from weir.cli.top.screen import Picture, View
 
 LOAD = """
 import os, sys

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trace_files import STARTED, ended, opened, placed, process, renamed, trace, written
 from weir import _core
-from weir.cli.recorder import run_name
+from weir.cli.common.recorder import run_name
 from weir.tracing.export import COLUMNS, write_csv, write_parquet
 from weir.tracing.files import TraceError, read_runs
 from weir.tracing.records import SHARED, Run

@@ -12,8 +12,9 @@ from importlib import import_module
 import click
 
 from weir import distribution
-from weir.cli.errors import FAILED, USAGE, context_of, exit_code, lacking, report
-from weir.cli.listing import write_section
+from weir.cli.common.errors import FAILED, USAGE, context_of, exit_code, lacking
+from weir.cli.common.errors import report as report_failure
+from weir.cli.common.listing import write_section
 from weir.errors import WeirError
 
 _INTERRUPTED = 130
@@ -32,21 +33,21 @@ _HINTS = {
 
 _SECTIONS = {
     "Run jobs": {
-        "run": "weir.cli.run:run",
+        "run": "weir.cli.run.run:run",
         "job": "weir.cli.job:job",
         "stage": "weir.cli.stage:stage",
         "layout": "weir.cli.layout:layout",
         "find": "weir.cli.find:find",
         "mount": "weir.cli.mount:mount",
         "umount": "weir.cli.mount:umount",
-        "env": "weir.cli.environment:env",
+        "env": "weir.cli.env:env",
     },
     "See": {
         "health": "weir.cli.health:health",
         "status": "weir.cli.status:status",
         "jobs": "weir.cli.jobs:jobs",
-        "top": "weir.cli.top:top",
-        "report": "weir.cli.job_report:report",
+        "top": "weir.cli.top.top:top",
+        "report": "weir.cli.report:report",
         "room": "weir.cli.room:room",
         "record": "weir.cli.record:record",
         "targets": "weir.cli.targets:targets",
@@ -78,7 +79,7 @@ _SECTIONS = {
         "plan": "weir.cli.plan:plan",
         "planner": "weir.cli.planner:planner",
         "deployments": "weir.cli.deployments:deployments",
-        "place": "weir.cli.place:place",
+        "place": "weir.cli.place.place:place",
         "sslo": "weir.cli.sslo:sslo",
         "stress": "weir.cli.stress:stress",
         "classes": "weir.cli.classes:classes",
@@ -89,7 +90,7 @@ _SECTIONS = {
         "adapt": "weir.cli.adapt:adapt",
         "replay": "weir.cli.replay:replay",
         "simulate": "weir.cli.simulate:simulate",
-        "bench": "weir.cli.bench:bench",
+        "bench": "weir.cli.bench.bench:bench",
         "plugins": "weir.cli.plugins:plugins",
     },
 }
@@ -180,32 +181,34 @@ def _run() -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except WeirError as error:
-        report(error.message, error.hint, context_of(error.__traceback__))
+        report_failure(error.message, error.hint, context_of(error.__traceback__))
         return exit_code(error)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "weir":
             raise
         found = lacking(error)
-        report(found.message, found.hint)
+        report_failure(found.message, found.hint)
         return FAILED
     except _NO_ARGUMENTS as error:
         error.show()
         return USAGE
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "weir"
-        report(error.format_message(), f"see `{command} --help`")
+        report_failure(error.format_message(), f"see `{command} --help`")
         return USAGE
     except click.ClickException as error:
-        report(error.format_message(), "")
+        report_failure(error.format_message(), "")
         return FAILED
     except (click.Abort, KeyboardInterrupt):
-        report("interrupted", "")
+        report_failure("interrupted", "")
         return _INTERRUPTED
     except BrokenPipeError:
         return _close_broken_pipe()
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        report(f"{place}{error.strerror or error}", _HINTS.get(error.errno or 0, "" if place else "see `weir status`"))
+        report_failure(
+            f"{place}{error.strerror or error}", _HINTS.get(error.errno or 0, "" if place else "see `weir status`")
+        )
         return FAILED
 
 

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.asking import administered, warn_of_silence
-from weir.cli.errors import FAILED, CommandError
-from weir.cli.history_options import MOMENT, clock
-from weir.cli.output import output_option, show
+from weir.cli.common.asking import administered, warn_of_silence
+from weir.cli.common.errors import FAILED, CommandError
+from weir.cli.common.history_options import MOMENT, clock
+from weir.cli.common.output import output_option, show
 from weir.store.errors import StoreError
 from weir.store.home import Home
 

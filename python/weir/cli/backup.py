@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import say, tell
-from weir.cli.output import output_option, show, size
-from weir.cli.parameters import EXISTING_FILE, FILE
+from weir.cli.common.errors import say, tell
+from weir.cli.common.output import output_option, show, size
+from weir.cli.common.parameters import EXISTING_FILE, FILE
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def backup(home: Home, file: Path, output: str) -> None:
     configuration. The bytes of files stay on their targets. Only you may read FILE. On the host that a store was
     deployed from, a file FILE.HOST is written for each host with servers, or none; `weir restore` takes it there.
     """
-    from weir.cli.elsewhere import refuse_elsewhere
-    from weir.cli.progress import working
+    from weir.cli.common.elsewhere import refuse_elsewhere
+    from weir.cli.common.progress import working
     from weir.deployment import backups, fanout, record
     from weir.store import auditing
     from weir.store.audits import ToldEntry
@@ -59,7 +59,7 @@ def restore(home: Home, file: Path, yes: bool, output: str) -> None:
     The store must be down. Files that were made since the backup are gone then, and files that were removed or cut
     since have names, but not all of their bytes. The journals that are replaced are kept beside the restored ones.
     """
-    from weir.cli.confirmation import confirm
+    from weir.cli.common.confirmation import confirm
     from weir.store.backup import holds_journals
     from weir.store.backup import restore as restore_from
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.cluster_options import chosen_pool, cluster_options
-from weir.cli.errors import CommandError, say, warn
-from weir.cli.job_identity import NEW_CLASS
-from weir.cli.listing import Listing
-from weir.cli.output import Quantity, output_option, print_table, share
-from weir.cli.parameters import FILE, FOLDER, PATH, Number
+from weir.cli.common.cluster_options import chosen_pool, cluster_options
+from weir.cli.common.errors import CommandError, say, warn
+from weir.cli.common.job_identity import NEW_CLASS
+from weir.cli.common.listing import Listing
+from weir.cli.common.output import Quantity, output_option, print_table, share
+from weir.cli.common.parameters import FILE, FOLDER, PATH, Number
 from weir.distribution import install_command
 from weir.ways import make_work_folder
 
@@ -107,7 +107,7 @@ def build_classes(
     log is read once, so the same command goes on after Ctrl-C or a crash, and with more logs.
     """
     _check_packages()
-    from weir.cli.progress import progress
+    from weir.cli.common.progress import progress
     from weir.provisioning.behaviour.classes import NEW_CLASS_FITNESS
     from weir.provisioning.learning.building import REPORT, TABLE, Options, build
     from weir.provisioning.learning.parsing import check
@@ -154,7 +154,7 @@ def add_to_classes(
 
     TABLE is a file of `weir classes build`. Classes stay as they are, so plans for known jobs do too.
     """
-    from weir.cli.output import show
+    from weir.cli.common.output import show
 
     _check_packages()
     from weir.provisioning.behaviour.classes import read_table, with_fitness_min, with_job
@@ -191,7 +191,7 @@ def _check_packages() -> None:
 def _show(report: "Report", output: str) -> None:
     import msgspec
 
-    from weir.cli.output import show
+    from weir.cli.common.output import show
 
     if output != "table":
         show(output, msgspec.to_builtins(report), (), ())

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import FAILED, say, tell
-from weir.cli.options import origin_of, store_options
-from weir.cli.output import output_option, show
-from weir.cli.parameters import PATH, Network
+from weir.cli.common.errors import FAILED, say, tell
+from weir.cli.common.options import origin_of, store_options
+from weir.cli.common.output import output_option, show
+from weir.cli.common.parameters import PATH, Network
 from weir.store.errors import SettingsError
 from weir.store.home import Home
 
@@ -86,7 +86,7 @@ def deploy(
     exit code is then 1. One server runs on each host, unless the file
     or --servers has more.
     """
-    from weir.cli.progress import working
+    from weir.cli.common.progress import working
     from weir.deployment import deployment, handover, record
     from weir.deployment.fanout import telling
     from weir.deployment.unchanged import Given
@@ -209,7 +209,7 @@ def _configuration(
 def _report(home: Home, deployed: "Deployed", output: str) -> int:
     from dataclasses import asdict
 
-    from weir.cli.findings import warn_of
+    from weir.cli.common.findings import warn_of
     from weir.deployment.nodes import folded
     from weir.health import gather, judge
     from weir.store.control import TIMEOUT_SECONDS

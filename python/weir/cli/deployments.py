@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.listing import Listing
-from weir.cli.output import output_option, show, size
-from weir.cli.parameters import FILE, Checked, Number
+from weir.cli.common.listing import Listing
+from weir.cli.common.output import output_option, show, size
+from weir.cli.common.parameters import FILE, Checked, Number
 
 if TYPE_CHECKING:
     from weir.planner.client import Client

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import FAILED
-from weir.cli.history_options import clock, history_option, opened
-from weir.cli.output import Quantity, output_option, share, show, size
+from weir.cli.common.errors import FAILED
+from weir.cli.common.history_options import clock, history_option, opened
+from weir.cli.common.output import Quantity, output_option, share, show, size
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def df(context: click.Context, /, trend: bool, history: Path | None, output: str
         return _show_trend(home, history, output)
     if history is not None:
         raise click.UsageError("--history needs --trend", context)
-    from weir.cli.asking import ask_store
+    from weir.cli.common.asking import ask_store
     from weir.store.control import Server
     from weir.store.room import together
 

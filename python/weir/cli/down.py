@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import click
 
-from weir.cli.errors import say
-from weir.cli.output import Row, output_option, show
+from weir.cli.common.errors import say
+from weir.cli.common.output import Row, output_option, show
 from weir.store.home import Home
 
 _JOBS_NAMED_MAX = 5
@@ -28,7 +28,7 @@ def down(home: Home, force: bool, discard: bool, yes: bool, output: str) -> None
     import sys
 
     from weir.amounts import size_text
-    from weir.cli.confirmation import confirm
+    from weir.cli.common.confirmation import confirm
     from weir.deployment import deployment, record
     from weir.store import cluster, lifecycle
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import click
 
-from weir.cli.errors import FAILED, CommandError, warn
-from weir.cli.layout_attribute import layout_of
-from weir.cli.output import json_text, output_option
-from weir.cli.parameters import PATH, Checked, Type
+from weir.cli.common.errors import FAILED, CommandError, warn
+from weir.cli.common.layout_attribute import layout_of
+from weir.cli.common.output import json_text, output_option
+from weir.cli.common.parameters import PATH, Checked, Type
 from weir.plain_text import plain
 from weir.store import values
 from weir.store.home import Home, find_cluster

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import FAILED, say, warn
-from weir.cli.output import output_option, show, size
+from weir.cli.common.errors import FAILED, say, warn
+from weir.cli.common.output import output_option, show, size
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, out
     The exit code is 1 where there are findings, and where a server could not be checked; after a repair, where
     something is left. Nothing is changed without --repair.
     """
-    from weir.cli.elsewhere import refuse_elsewhere
-    from weir.cli.progress import working
+    from weir.cli.common.elsewhere import refuse_elsewhere
+    from weir.cli.common.progress import working
     from weir.store.repair import check_stopped
 
     moved: list[Repaired] = []
@@ -70,7 +70,7 @@ def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, out
     elif accept_journal_loss:
         raise click.UsageError("--accept-journal-loss needs --offline, and a store that is down")
     else:
-        from weir.cli.asking import administered
+        from weir.cli.common.asking import administered
         from weir.store.checking import check_running
         from weir.store.folder_check import check_running_folders
         from weir.store.tree_repair import repair_tree

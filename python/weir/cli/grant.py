@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from weir.cli.errors import USAGE, CommandError, say, tell
-from weir.cli.output import output_option, show
-from weir.cli.parameters import PATH, Checked, Number, each
+from weir.cli.common.errors import USAGE, CommandError, say, tell
+from weir.cli.common.output import output_option, show
+from weir.cli.common.parameters import PATH, Checked, Number, each
 from weir.store import values
 from weir.store.home import Home
 

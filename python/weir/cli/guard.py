@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
-from weir.cli.ending import end_of_signals
-from weir.cli.errors import CommandError, say, warn
-from weir.cli.listing import Listing
-from weir.cli.output import Quantity, output_option, show
-from weir.cli.parameters import FILE, Checked, Number, each
-from weir.cli.window_options import seconds_option
+from weir.cli.common.ending import end_of_signals
+from weir.cli.common.errors import CommandError, say, warn
+from weir.cli.common.listing import Listing
+from weir.cli.common.output import Quantity, output_option, show
+from weir.cli.common.parameters import FILE, Checked, Number, each
+from weir.cli.common.window_options import seconds_option
 from weir.store import values
 from weir.store.home import Home
 
@@ -75,7 +75,7 @@ def guard(
     if context.invoked_subcommand is not None:
         return
     home: Home = context.obj
-    from weir.cli.asking import administered
+    from weir.cli.common.asking import administered
     from weir.guard.bounds import Bounds
     from weir.guard.decisions import Guard
     from weir.guard.journal import FOLDER, Journal
@@ -161,7 +161,7 @@ def _sentence(line: dict[str, Any]) -> str:
 
 def _forecast(model: Path) -> Any:
     """The predictions of a model."""
-    from weir.cli.interference_packages import needed
+    from weir.cli.common.interference_packages import needed
 
     needed("msgspec", "numpy", "pyarrow")
     from weir.guard.forecast import Forecast

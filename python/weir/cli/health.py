@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import FAILED
-from weir.cli.findings import since_words
-from weir.cli.output import bold, output_option, print_table, show
-from weir.cli.parameters import Number
+from weir.cli.common.errors import FAILED
+from weir.cli.common.findings import since_words
+from weir.cli.common.output import bold, output_option, print_table, show
+from weir.cli.common.parameters import Number
 from weir.plain_text import plain
 from weir.store.home import Home
 

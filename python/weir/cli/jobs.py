@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import FAILED
-from weir.cli.history_options import MOMENT, history_option, opened, stretch, warn_of_gaps
-from weir.cli.output import name, output_option, seconds, share_or_dash, show, size
+from weir.cli.common.errors import FAILED
+from weir.cli.common.history_options import MOMENT, history_option, opened, stretch, warn_of_gaps
+from weir.cli.common.output import name, output_option, seconds, share_or_dash, show, size
 from weir.store.home import Home
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ def jobs(
         return _show_past(home, *stretch(since, until), history, output)
     if until is not None or history is not None:
         raise click.UsageError("--until and --history need --since", context)
-    from weir.cli.findings import warn_of
-    from weir.cli.leases import tell_leases, terms_of, terms_words
+    from weir.cli.common.findings import warn_of
+    from weir.cli.common.leases import tell_leases, terms_of, terms_words
     from weir.health import gather, job_words, judge
     from weir.store.accounts import merge
     from weir.store.control import TIMEOUT_SECONDS

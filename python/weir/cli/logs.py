@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import FAILED, CommandError, warn
+from weir.cli.common.errors import FAILED, CommandError, warn
 from weir.plain_text import plain
 from weir.store.errors import StoreError
 from weir.store.home import Home
@@ -93,7 +93,7 @@ def _show_those_of_hosts(
 
 
 def _logs(home: Home, servers: tuple[int, ...], with_mounts: bool) -> "list[Log]":
-    from weir.cli.elsewhere import place_of, refuse_elsewhere
+    from weir.cli.common.elsewhere import place_of, refuse_elsewhere
     from weir.store import mounts
     from weir.store.log_files import logs_of
 

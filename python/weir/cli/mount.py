@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from weir.cli.errors import CommandError
-from weir.cli.options import option
-from weir.cli.output import output_option, show
+from weir.cli.common.errors import CommandError
+from weir.cli.common.options import option
+from weir.cli.common.output import output_option, show
 from weir.store.home import Home, find_cluster
 from weir.store.settings import CREDENTIAL
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import click
 
-from weir.cli.parameters import FILE, FOLDER, Checked, Number
+from weir.cli.common.parameters import FILE, FOLDER, Checked, Number
 from weir.store import values
 
 

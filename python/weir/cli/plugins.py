@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import FAILED, say
-from weir.cli.output import output_option, show
+from weir.cli.common.errors import FAILED, say
+from weir.cli.common.output import output_option, show
 
 if TYPE_CHECKING:
     from weir.plugins import Kind, Plugin

@@ -4,13 +4,13 @@ from typing import cast
 
 import click
 
-from weir.cli.asking import administered, ask_store, warn_of_silence
-from weir.cli.errors import FAILED, CommandError, warn
-from weir.cli.leases import lease_document, lease_words, leases_of
-from weir.cli.listing import Listing
-from weir.cli.output import output_option, sharing_name
-from weir.cli.output import show as show_result
-from weir.cli.parameters import Checked
+from weir.cli.common.asking import administered, ask_store, warn_of_silence
+from weir.cli.common.errors import FAILED, CommandError, warn
+from weir.cli.common.leases import lease_document, lease_words, leases_of
+from weir.cli.common.listing import Listing
+from weir.cli.common.output import output_option, sharing_name
+from weir.cli.common.output import show as show_result
+from weir.cli.common.parameters import Checked
 from weir.store import values
 from weir.store.home import Home
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.asking import administered, ask_store, warn_of_silence
-from weir.cli.errors import FAILED
-from weir.cli.listing import Listing
-from weir.cli.output import Quantity, output_option, size
-from weir.cli.output import show as show_result
-from weir.cli.parameters import PATH, Checked
+from weir.cli.common.asking import administered, ask_store, warn_of_silence
+from weir.cli.common.errors import FAILED
+from weir.cli.common.listing import Listing
+from weir.cli.common.output import Quantity, output_option, size
+from weir.cli.common.output import show as show_result
+from weir.cli.common.parameters import PATH, Checked
 from weir.store import values
 from weir.store.errors import SilentServerError, StoreError
 from weir.store.home import Home, find_cluster

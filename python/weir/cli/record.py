@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.ending import end_of_signals
-from weir.cli.errors import say, warn
-from weir.cli.history_options import folder_of, history_option
-from weir.cli.parameters import Checked
-from weir.cli.window_options import seconds_option
+from weir.cli.common.ending import end_of_signals
+from weir.cli.common.errors import say, warn
+from weir.cli.common.history_options import folder_of, history_option
+from weir.cli.common.parameters import Checked
+from weir.cli.common.window_options import seconds_option
 from weir.store import values
 from weir.store.home import Home
 
@@ -50,7 +50,7 @@ def record(home: Home, history: Path | None, bytes_max: str, kept: str, seconds:
 
     It needs the site's key. `weir jobs --since` and `weir replay` read the history, also meanwhile.
     """
-    from weir.cli.asking import administered
+    from weir.cli.common.asking import administered
     from weir.health import findings
     from weir.health.gathering import PATIENT_SECONDS
     from weir.history.database import Database

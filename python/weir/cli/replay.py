@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import say, warn
-from weir.cli.history_options import MOMENT, history_option, opened, stretch, warn_of_gaps
-from weir.cli.output import Quantity, name, output_option, seconds, share, show, size
-from weir.cli.parameters import Checked
+from weir.cli.common.errors import say, warn
+from weir.cli.common.history_options import MOMENT, history_option, opened, stretch, warn_of_gaps
+from weir.cli.common.output import Quantity, name, output_option, seconds, share, show, size
+from weir.cli.common.parameters import Checked
 from weir.store import values
 from weir.store.home import Home
 

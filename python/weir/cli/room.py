@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import CommandError, say, warn
-from weir.cli.history_options import folder_of, history_option
-from weir.cli.parameters import FILE, Checked
-from weir.cli.window_options import seconds_option
+from weir.cli.common.errors import CommandError, say, warn
+from weir.cli.common.history_options import folder_of, history_option
+from weir.cli.common.parameters import FILE, Checked
+from weir.cli.common.window_options import seconds_option
 from weir.distribution import install_command
 from weir.store.home import Home
 
@@ -164,7 +164,7 @@ def _made(
     all_names: bool,
 ) -> "Room":
     """The room of the store in a home, for its owner alone to open."""
-    from weir.cli.asking import administered
+    from weir.cli.common.asking import administered
     from weir.health import findings
     from weir.health.gathering import PATIENT_SECONDS
     from weir.room.doors import Rights

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from weir.cli.listing import Listing
+from weir.cli.common.listing import Listing
 from weir.store.home import Home
 
 

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import say, tell
-from weir.cli.listing import Listing
-from weir.cli.output import output_option, show
-from weir.cli.parameters import Checked, Network
+from weir.cli.common.errors import say, tell
+from weir.cli.common.listing import Listing
+from weir.cli.common.output import output_option, show
+from weir.cli.common.parameters import Checked, Network
 from weir.store import values
 from weir.store.errors import SettingsError
 from weir.store.home import Home, find_cluster
@@ -59,7 +59,7 @@ def add(
     installed; in a store of several hosts so must the hosts. A host that is new to the store gets the store's key, and
     mounts the store as the others do. Ended in its midst, the same command goes on.
     """
-    from weir.cli.asking import administered
+    from weir.cli.common.asking import administered
     from weir.deployment.growth import add_server
     from weir.deployment.joining import Place
 
@@ -138,7 +138,7 @@ def retire(home: Home, number: int, to: str | None, rate: str | None, cancel: bo
     the host is not needed any more. In a store of one host the process stays, and has only names. Ended in its midst,
     the same command goes on; --cancel opens a server again that has not retired.
     """
-    from weir.cli.draining import INTERRUPTED, await_end, changeable, empty
+    from weir.cli.common.draining import INTERRUPTED, await_end, changeable, empty
     from weir.deployment import handover
     from weir.deployment.growth import check_move
     from weir.store.membership import begin_server, end_retirement, end_server, reopen_server

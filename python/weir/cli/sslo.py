@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import say, warn
-from weir.cli.listing import Listing
-from weir.cli.output import Quantity, output_option, share_or_dash, show
-from weir.cli.parameters import FILE, PATH, Checked
+from weir.cli.common.errors import say, warn
+from weir.cli.common.listing import Listing
+from weir.cli.common.output import Quantity, output_option, share_or_dash, show
+from weir.cli.common.parameters import FILE, PATH, Checked
 
 if TYPE_CHECKING:
     from weir.provisioning.objectives.sslos import Sslo, SsloTable

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import CommandError, warn
-from weir.cli.listing import Listing
-from weir.cli.options import option
-from weir.cli.output import output_option, show, size
-from weir.cli.parameters import PATH
+from weir.cli.common.errors import CommandError, warn
+from weir.cli.common.listing import Listing
+from weir.cli.common.options import option
+from weir.cli.common.output import output_option, show, size
+from weir.cli.common.parameters import PATH
 from weir.store.home import Home, find_cluster
 from weir.store.settings import CREDENTIAL
 
@@ -113,7 +113,7 @@ def _inside(place: Path, path: Path, name: str) -> Path:
 
 
 def _copy(source: Path, destination: Path, variables: dict[str, str], workers: int, output: str) -> None:
-    from weir.cli.progress import copy_progress
+    from weir.cli.common.progress import copy_progress
     from weir.staging.errors import StagingError
     from weir.staging.mover import move
 

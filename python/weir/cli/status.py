@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.asking import backend_words
-from weir.cli.errors import FAILED
-from weir.cli.findings import warn_of
-from weir.cli.leases import lease_document, lease_words
-from weir.cli.output import output_option, share, sharing_name, show, size
+from weir.cli.common.asking import backend_words
+from weir.cli.common.errors import FAILED
+from weir.cli.common.findings import warn_of
+from weir.cli.common.leases import lease_document, lease_words
+from weir.cli.common.output import output_option, share, sharing_name, show, size
 from weir.store.errors import StoreError
 from weir.store.home import Home, find_cluster
 

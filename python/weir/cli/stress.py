@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.amounts import parse_amount
-from weir.cli.errors import FAILED, say, warn
-from weir.cli.output import Quantity, output_option
-from weir.cli.parameters import FOLDER, PATH, Checked, Number, each
+from weir.cli.common.amounts import parse_amount
+from weir.cli.common.errors import FAILED, say, warn
+from weir.cli.common.output import Quantity, output_option
+from weir.cli.common.parameters import FOLDER, PATH, Checked, Number, each
 
 if TYPE_CHECKING:
     from weir.provisioning.stress.execution import Finished
@@ -146,7 +146,7 @@ def stress(context: click.Context, /, out: Path, output: str, file_bytes: int, *
     """
     import signal
 
-    from weir.cli.progress import progress
+    from weir.cli.common.progress import progress
     from weir.provisioning.stress import execution
     from weir.provisioning.stress.plan import plan, seconds_of
 
@@ -219,7 +219,7 @@ def _candidates(context: click.Context, options: dict[str, Any]) -> "list[Candid
 def _show(planned: "Sequence[Planned]", out: Path, output: str) -> None:
     import msgspec
 
-    from weir.cli.output import show
+    from weir.cli.common.output import show
     from weir.provisioning.stress.results import read_results
 
     keys = {each.key for each in planned}

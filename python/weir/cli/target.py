@@ -1,18 +1,13 @@
 """`weir target`: targets that join and leave the store while programs use it."""
 
-from typing import TYPE_CHECKING
-
 import click
 
-from weir.cli.errors import say, tell
-from weir.cli.listing import Listing
-from weir.cli.output import output_option, show, size
-from weir.cli.parameters import Checked
+from weir.cli.common.errors import say, tell
+from weir.cli.common.listing import Listing
+from weir.cli.common.output import output_option, show, size
+from weir.cli.common.parameters import Checked
 from weir.store import values
 from weir.store.home import Home
-
-if TYPE_CHECKING:
-    pass
 
 _INTERRUPTED = 130
 
@@ -63,7 +58,7 @@ def add(
     """
     from pathlib import Path
 
-    from weir.cli.draining import changeable
+    from weir.cli.common.draining import changeable
     from weir.store.answers import WantedSpeed, WantedTarget
     from weir.store.membership import add_target, unkept_notice
 
@@ -110,7 +105,7 @@ def retire(home: Home, name: str, rate: str | None, cancel: bool, output: str) -
     Then the target leaves. Its number is not given again. Ended before that, the target stays closed, and the same
     command goes on; --cancel opens the target again.
     """
-    from weir.cli.draining import await_end, changeable, empty
+    from weir.cli.common.draining import await_end, changeable, empty
     from weir.store.membership import begin_retirement, end_retirement, reopen
 
     server, file = changeable(home, name.partition(".")[0], f"let {name} retire")

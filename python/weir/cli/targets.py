@@ -1,22 +1,22 @@
 """`weir targets`: the rates of targets, the allocator, and emulated speeds."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.asking import administered, ask_store, backend_words, warn_of_silence
-from weir.cli.errors import FAILED, CommandError
-from weir.cli.findings import warn_of
-from weir.cli.listing import Listing
-from weir.cli.output import Quantity, output_option, share, show, size
-from weir.cli.parameters import Checked
+from weir.cli.common.asking import administered, ask_store, backend_words, warn_of_silence
+from weir.cli.common.errors import FAILED, CommandError
+from weir.cli.common.findings import warn_of
+from weir.cli.common.listing import Listing
+from weir.cli.common.output import output_option, share, show, size
+from weir.cli.common.parameters import Checked
 from weir.store import values
 from weir.store.errors import SilentServerError, StoreError
 from weir.store.home import Home
 
 if TYPE_CHECKING:
-    from weir.store.answers import Status, Target
+    pass
+from weir.cli.common.target_lines import Line, add, rate, since, target_lines
 
 _RATE = Checked("rate", values.rate)
 _HEADER = (
@@ -31,25 +31,6 @@ _HEADER = (
     "SLOW SINCE",
     "STRIPES",
 )
-
-
-@dataclass(frozen=True)
-class Line:
-    """One target, with the number of stripes that all servers placed on it."""
-
-    server: int
-    target: "Target"
-    stripes_placed: int
-
-    def document(self) -> dict[str, Any]:
-        """Describe the line.
-
-        Returns:
-            Values for JSON.
-        """
-        from weir.store.decoding import encode
-
-        return {"server": self.server, **encode(self.target), "stripes_placed": self.stripes_placed}
 
 
 @click.group(cls=Listing, invoke_without_command=True)
@@ -76,8 +57,8 @@ def targets(context: click.Context, output: str) -> int | None:
     stripes: dict[str, int] = {}
     refused: dict[str, int] = {}
     for answer in answers:
-        _add(stripes, answer.placements.stripes)
-        _add(refused, answer.placements.refused)
+        add(stripes, answer.placements.stripes)
+        add(refused, answer.placements.refused)
     document = {
         "targets": [line.document() for line in lines],
         "allocators": allocators,
@@ -166,51 +147,6 @@ def allocator(home: Home, name: str, output: str) -> int:
     return 0 if len(changed) == len(servers) else FAILED
 
 
-def target_lines(answers: "list[Status]") -> list[Line]:
-    """List the targets of servers, with the stripes that all servers placed on each.
-
-    Args:
-        answers: States of the servers.
-
-    Returns:
-        One line for each target.
-    """
-    placed: dict[str, int] = {}
-    for answer in answers:
-        _add(placed, answer.placements.targets)
-    return [
-        Line(answer.server, target, placed.get(target.target, 0)) for answer in answers for target in answer.targets
-    ]
-
-
-def since(moment: float | None) -> str:
-    """Write a moment.
-
-    Args:
-        moment: Unix time in seconds; None where there is none.
-
-    Returns:
-        The local date and time, or a dash.
-    """
-    if moment is None:
-        return "-"
-    from datetime import datetime
-
-    return datetime.fromtimestamp(moment).isoformat(sep=" ", timespec="seconds")
-
-
-def rate(bytes_per_second: float | None) -> object:
-    """Write a rate.
-
-    Args:
-        bytes_per_second: The rate; None where it is not known.
-
-    Returns:
-        A size a second, or a dash.
-    """
-    return Quantity("-") if bytes_per_second is None else size(bytes_per_second)
-
-
 def _row(line: Line) -> tuple[object, ...]:
     target = line.target
     capacity = target.capacity_bytes
@@ -226,8 +162,3 @@ def _row(line: Line) -> tuple[object, ...]:
         since(target.slow_since),
         line.stripes_placed,
     )
-
-
-def _add(sums: dict[str, int], counts: dict[str, int]) -> None:
-    for key, count in counts.items():
-        sums[key] = sums.get(key, 0) + count

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import CommandError, warn
-from weir.cli.listing import Listing
-from weir.cli.output import name, output_option, print_table, seconds, show, size
-from weir.cli.parameters import EXISTING_PATH, FILE
+from weir.cli.common.errors import CommandError, warn
+from weir.cli.common.listing import Listing
+from weir.cli.common.output import name, output_option, print_table, seconds, show, size
+from weir.cli.common.parameters import EXISTING_PATH, FILE
 from weir.distribution import install_command
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def show_windows(paths: tuple[Path, ...], is_each: bool, output: str) -> None:
     clients`, and have the same numbers as those of the servers. IOPS counts reads, writes and metadata operations
     together.
     """
-    from weir.cli import client_lines
+    from weir.cli.common import client_lines
     from weir.tracing.files import combined, read_processes
 
     documents: list[dict[str, object]] = []

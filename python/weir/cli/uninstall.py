@@ -2,8 +2,8 @@
 
 import click
 
-from weir.cli.errors import say
-from weir.cli.output import output_option, show
+from weir.cli.common.errors import say
+from weir.cli.common.output import output_option, show
 from weir.store.home import Home
 
 
@@ -16,7 +16,7 @@ def uninstall(home: Home, yes: bool, output: str) -> None:
 
     Folders of targets outside of the home stay, and are named. The package itself goes with `pip uninstall weir-hpc`.
     """
-    from weir.cli.confirmation import confirm
+    from weir.cli.common.confirmation import confirm
     from weir.deployment import deployment, member, record
 
     described = record.read(home)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import CommandError, say, tell
-from weir.cli.options import origin_of, store_options
-from weir.cli.output import output_option, sharing_name, show
-from weir.cli.parameters import PATH
+from weir.cli.common.errors import CommandError, say, tell
+from weir.cli.common.options import origin_of, store_options
+from weir.cli.common.output import output_option, sharing_name, show
+from weir.cli.common.parameters import PATH
 from weir.store.errors import StoreError
 from weir.store.home import Home
 

@@ -2,8 +2,8 @@
 
 import click
 
-from weir.cli.errors import say, tell
-from weir.cli.output import output_option, show
+from weir.cli.common.errors import say, tell
+from weir.cli.common.output import output_option, show
 from weir.store.home import Home
 
 
@@ -17,7 +17,7 @@ def upgrade(home: Home, yes: bool, output: str) -> None:
     Programs go on: requests to the server that is restarted wait for it. The next server is restarted once all servers
     answer. Mounts go on with the program that they were started with, until they are unmounted and mounted again.
     """
-    from weir.cli.progress import working
+    from weir.cli.common.progress import working
     from weir.deployment import rolling
 
     with working("upgrade") as shown:

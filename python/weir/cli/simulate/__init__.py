@@ -2,7 +2,7 @@
 
 import click
 
-from weir.cli.listing import Listing
+from weir.cli.common.listing import Listing
 from weir.cli.simulate.report import report
 from weir.cli.simulate.run import run_scenario
 from weir.cli.simulate.sweep import sweep

@@ -1,6 +1,6 @@
 """Types of the names in options of `weir simulate`: of objectives, topologies, and parts of a search."""
 
-from weir.cli.parameters import Checked
+from weir.cli.common.parameters import Checked
 from weir.store import values
 
 

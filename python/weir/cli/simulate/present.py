@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weir.cli.errors import warn
+from weir.cli.common.errors import warn
 from weir.store.home import Home, find_cluster
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import CommandError, say
-from weir.cli.output import Quantity, output_option, seconds, share, share_or_dash, show, size
-from weir.cli.parameters import FILE, PATH
+from weir.cli.common.errors import CommandError, say
+from weir.cli.common.output import Quantity, output_option, seconds, share, share_or_dash, show, size
+from weir.cli.common.parameters import FILE, PATH
 from weir.ways import write_whole
 
 if TYPE_CHECKING:

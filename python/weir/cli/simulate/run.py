@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import FAILED, say, warn
-from weir.cli.output import name, output_option, seconds, share, share_or_dash
-from weir.cli.parameters import FILE, FOLDER
+from weir.cli.common.errors import FAILED, say, warn
+from weir.cli.common.output import name, output_option, seconds, share, share_or_dash
+from weir.cli.common.parameters import FILE, FOLDER
 from weir.cli.simulate.words import factor, rate, tell_remarks
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run_scenario(scenario: Path, seed: int | None, mode: str | None, alone: bool
     SCENARIO is a scenario.toml: the machines, the jobs, the settings of the store, and faults. Ctrl-C ends the run
     early; what was done until then is shown and written.
     """
-    from weir.cli.progress import progress
+    from weir.cli.common.progress import progress
     from weir.simulation.alone import Baseline
     from weir.simulation.records import write
     from weir.simulation.runs import record
@@ -81,7 +81,7 @@ def _tell_end(record: "Record") -> int:
 
 
 def _show(record: "Record", output: str, files: list[str]) -> None:
-    from weir.cli.output import print_table, show
+    from weir.cli.common.output import print_table, show
 
     if output != "table":
         document = record.document()

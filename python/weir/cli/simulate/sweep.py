@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.cluster_options import chosen_pool, cluster_options
-from weir.cli.errors import FAILED, say, warn
-from weir.cli.output import Quantity, output_option
-from weir.cli.parameters import FILE, FOLDER
+from weir.cli.common.cluster_options import chosen_pool, cluster_options
+from weir.cli.common.errors import FAILED, say, warn
+from weir.cli.common.output import Quantity, output_option
+from weir.cli.common.parameters import FILE, FOLDER
 from weir.cli.simulate.names import OBJECTIVE
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def sweep(
     SWEEP is a scenario.toml with a table [sweep], or one that names a scenario with `base`. Each finished point is
     written at once, so the same command goes on after Ctrl-C or a crash.
     """
-    from weir.cli.progress import progress
+    from weir.cli.common.progress import progress
     from weir.simulation.sweeps.execution import check, execute
     from weir.simulation.sweeps.ledger import opened, read_records
     from weir.simulation.sweeps.plan import read_plan
@@ -112,7 +112,7 @@ def show_results(results: "Results", objectives: Sequence[str], output: str) -> 
         objectives: Names of the figures in the table.
         output: Value of `--output`.
     """
-    from weir.cli.output import print_table, show
+    from weir.cli.common.output import print_table, show
     from weir.simulation.sweeps.plan import shown
     from weir.simulation.sweeps.results import best_words, document
 

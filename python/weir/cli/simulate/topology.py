@@ -36,7 +36,7 @@ def topology(home: Home, name: str | None, from_store: bool, lists: bool) -> Non
 
 
 def _show_presets() -> None:
-    from weir.cli.output import print_table
+    from weir.cli.common.output import print_table
     from weir.simulation.topology import preset_names, topology_named
 
     presets = [topology_named(name) for name in preset_names()]

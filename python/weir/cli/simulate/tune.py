@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.cluster_options import chosen_pool, cluster_options
-from weir.cli.errors import FAILED, CommandError, say, warn
-from weir.cli.output import Quantity, output_option
-from weir.cli.parameters import EXISTING_FOLDER, FILE, FOLDER, Checked
+from weir.cli.common.cluster_options import chosen_pool, cluster_options
+from weir.cli.common.errors import FAILED, CommandError, say, warn
+from weir.cli.common.output import Quantity, output_option
+from weir.cli.common.parameters import EXISTING_FOLDER, FILE, FOLDER, Checked
 from weir.cli.simulate.names import OBJECTIVE, PART, TOPOLOGY
 from weir.cli.simulate.present import now_of_store
 from weir.cli.simulate.words import skip_unreadable_option, skipped_document, tell_skipped
@@ -96,7 +96,7 @@ def tune(home: "Home", /, scenario: Path | None, logs: Path | None, output: str,
     found on some of them and judged on others, beside the default: the exit code is 1 where it is not shown to be
     better.
     """
-    from weir.cli.progress import progress
+    from weir.cli.common.progress import progress
     from weir.cli.simulate.sweep import checked_objectives
     from weir.simulation.tuning.application import application_of
     from weir.simulation.tuning.tuner import DOCUMENT, Options, tune
@@ -198,7 +198,7 @@ def _application_document(application: "Application") -> dict[str, Any]:
 
 
 def _show(tuned: "Tuned", application: "Application", objective: str, document: dict[str, Any], output: str) -> None:
-    from weir.cli.output import show
+    from weir.cli.common.output import show
     from weir.simulation.tuning.tuner import objective_words
 
     judgement = tuned.judgement

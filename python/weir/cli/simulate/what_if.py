@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli.errors import FAILED, say, warn
-from weir.cli.output import Quantity, output_option
-from weir.cli.parameters import EXISTING_FILE, EXISTING_PATH, Checked, Reader
+from weir.cli.common.errors import FAILED, say, warn
+from weir.cli.common.output import Quantity, output_option
+from weir.cli.common.parameters import EXISTING_FILE, EXISTING_PATH, Checked, Reader
 from weir.cli.simulate.names import TOPOLOGY
 from weir.cli.simulate.present import now_of_store
 from weir.cli.simulate.words import skip_unreadable_option, skipped_document, tell_remarks
@@ -117,7 +117,7 @@ def what_if(home: Home, /, output: str, seeds: int, is_together: bool, spread: s
     Each setting is a row below that of now, with the mean over seeds and its 95% interval. A seed draws when the jobs
     arrive, unless --arrivals tells it.
     """
-    from weir.cli.progress import progress
+    from weir.cli.common.progress import progress
     from weir.simulation.what_if import ask
 
     settings = _settings(options, is_together=is_together)
@@ -183,7 +183,7 @@ def _tell_unfinished(answers: "Sequence[Answer]") -> int:
 
 
 def _show(answers: "Sequence[Answer]", seeds: int, skipped: "Sequence[SkippedLog]", output: str) -> None:
-    from weir.cli.output import show
+    from weir.cli.common.output import show
     from weir.simulation.intervals import LEVEL, METHOD
 
     rows = [_row(answer) for answer in answers]

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from weir.cli.errors import warn
-from weir.cli.output import Quantity, size
+from weir.cli.common.errors import warn
+from weir.cli.common.output import Quantity, size
 
 if TYPE_CHECKING:
     from weir.simulation.workload import SkippedLog, Workload

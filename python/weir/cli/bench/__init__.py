@@ -1,0 +1,1 @@
+"""`weir bench`: the published experiments, run on this machine."""

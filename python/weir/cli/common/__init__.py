@@ -1,0 +1,1 @@
+"""What several commands share: options, words, tables and questions."""

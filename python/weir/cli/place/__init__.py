@@ -1,0 +1,1 @@
+"""`weir place`: targets for the files of a program's next run."""

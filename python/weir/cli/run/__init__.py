@@ -1,0 +1,1 @@
+"""`weir run`: a program on a store."""

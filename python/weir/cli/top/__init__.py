@@ -1,0 +1,1 @@
+"""`weir top`: the present work of jobs."""
