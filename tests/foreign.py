@@ -20,11 +20,18 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weir.store import step_journal
 from weir.store.home import Home
+from weir.store.placement_journal import MOVES, PLACED_RUNS, Move, PlacedRun
 from weir.tracing.totals import TotalsReader
+
+if TYPE_CHECKING:
+    from weir.room.looks import Look
+    from weir.room.panels import Page
+    from weir.room.sources import Sources
+    from weir.room.visitors import Visitor
 
 MEMORY_BYTES_MAX = 768 << 20
 """The memory of a decoder beside its imports; the samples have at most some hundred kilobytes."""
@@ -550,14 +557,36 @@ def step_journals(folder: Path) -> None:
             is_late=False,
             tiers=tiers,
         )
-        step_journal.add(Home(folder).step_journals, entry)
+        step_journal.JOURNAL.add(Home(folder).step_journals, entry)
 
 
 def _step_journals(folder: Path) -> None:
-    from weir.room.figures import figure
-    from weir.room.html import cell
-    from weir.room.looks import Look
     from weir.room.pages.adaptive import page
+
+    _looked_at(folder, page, ("accuracy", "forecasts"))
+
+
+def placement_journals(folder: Path) -> None:
+    home = Home(folder)
+    for number in range(20):
+        at, counts = 1001.5 + number, (number, 1, 0, number % 3)
+        run = PlacedRun(at, "node", number, "run.sh-1", "ada", "run.sh", "/a.db", *counts, names=("/a", "/b"))
+        PLACED_RUNS.add(home.placement_journals, run)
+        move = Move(at, 1000.0, "node", 7, "ada", "drain 0.1", 1000, 50 * number, number, 0, is_over=number == 19)
+        MOVES.add(home.placement_journals, move)
+
+
+def _placement_journals(folder: Path) -> None:
+    from weir.room.pages.placement import page
+
+    _looked_at(folder, page, ("predictions",))
+
+
+def _looked_at(folder: Path, page: "Callable[[Sources, Look, Visitor], Page]", figures: tuple[str, ...]) -> None:
+    """Make a page and its figures."""
+    from weir.room.figures import figure
+    from weir.room.html import cells
+    from weir.room.looks import Look
     from weir.room.sources import Sources
     from weir.room.visitors import Role, Visitor
 
@@ -565,8 +594,8 @@ def _step_journals(folder: Path) -> None:
     look, visitor = Look("then", "1m", 1_060_000), Visitor("root", Role.ADMINISTRATOR, sees_all=True)
     for panel in page(sources, look, visitor).panels:
         for row in () if panel.table is None else panel.table.rows:
-            assert all(cell(each).encode() for each in row)
-    for name in ("accuracy", "forecasts"):
+            assert cells(row).encode()
+    for name in figures:
         json.dumps(figure(name, sources, look, visitor, {}), allow_nan=False).encode()
 
 
@@ -609,6 +638,7 @@ DECODERS = {
     "classes": Decoder(_classes),
     "summaries": Decoder(_summaries),
     "step-journals": Decoder(_step_journals),
+    "placement-journals": Decoder(_placement_journals),
 }
 """Every decoder of foreign files and messages that Python code calls, by name."""
 

@@ -16,6 +16,8 @@ from store import Store, program
 from waits import PATIENCE_SECONDS
 from weir.cli.common.mover import warn_of_left
 from weir.store.control import servers_of
+from weir.store.home import Home
+from weir.store.placement_journal import MOVES
 
 CAPACITY = "64MiB"
 MIB = 1 << 20
@@ -117,6 +119,11 @@ def test_a_target_is_drained_and_files_are_gathered(full: Store) -> None:
     full.weir("rebalance", *names, "--gather", "--to", "1.1")
     assert {full.weir("layout", "get", name, "--output", "json").stdout.count("1.1") > 0 for name in names} == {True}
     check(full)
+    noted = MOVES.read(Home(full.home).placement_journals, 0, time.time())
+    drained, gathered = {each.pid: each for each in noted}.values()
+    assert (drained.what, gathered.what) == ("drain 0.0", "rebalance")
+    assert drained.is_over and drained.moved_bytes == drained.planned_bytes >= FILES * 4 * MIB
+    assert gathered.moved_objects > 0 and gathered.left_objects == 0
 
 
 def test_what_is_interrupted_is_whole_and_can_be_gone_on_with(full: Store) -> None:

@@ -15,8 +15,9 @@ from store import Store
 from weir import adaptive
 from weir.adaptive import journal
 from weir.adaptive.errors import AdaptiveWarning
-from weir.store import step_journal
-from weir.store.step_journal import StepEntry, TierEntry, add, read
+from weir.store import line_journal
+from weir.store.line_journal import LineJournal
+from weir.store.step_journal import JOURNAL, StepEntry, TierEntry
 
 NAME = "WEIR_ADAPTIVE_JOURNAL"
 AGES = 1e11
@@ -63,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_each_step_is_noted_with_its_accuracy_and_its_forecasts(tiers: list[str], folder: Path) -> None:
     begun = time.time()
     steps = list(adaptive.open(tiers, policy=adaptive.Budget(seconds=60.0), warm_up_steps=2, deadline_seconds=600.0))
-    entries = read(folder, begun, time.time())
+    entries = JOURNAL.read(folder, begun, time.time())
     assert [(each.step, each.max_error, each.read_bytes, each.is_late) for each in entries] == [
         (each.number, each.max_error, each.bytes_read, each.late) for each in steps
     ]
@@ -91,35 +92,35 @@ def test_nothing_is_noted_unless_a_folder_is_named(
         monkeypatch.setenv(NAME, value)
         assert len(list(adaptive.open(tiers))) == 5
     assert not folder.exists()
-    assert read(folder, 0, AGES) == []
+    assert JOURNAL.read(folder, 0, AGES) == []
 
 
 def test_journals_are_bounded_and_the_oldest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_journal, "BYTES_MAX", 4096)
-    monkeypatch.setattr(step_journal, "FILES_MAX", 4)
+    monkeypatch.setattr(line_journal, "BYTES_MAX", 4096)
+    monkeypatch.setattr(line_journal, "FILES_MAX", 4)
     folder = tmp_path / "journals"
     for number in range(50):
-        add(folder, replace(ENTRY, step=number))
+        JOURNAL.add(folder, replace(ENTRY, step=number))
     sizes = [path.stat().st_size for path in folder.iterdir()]
     assert len(sizes) <= 2
     assert max(sizes) < 4096 + 1024
-    found = [each.step for each in read(folder, 0, AGES)]
+    found = [each.step for each in JOURNAL.read(folder, 0, AGES)]
     assert found == list(range(found[0], 50)), "the last ones, without a gap"
     for path in folder.iterdir():
         os.utime(path, (0, 0))
     for pid in range(10, 30):
-        add(folder, replace(ENTRY, pid=pid))
+        JOURNAL.add(folder, replace(ENTRY, pid=pid))
         # The clock of a file system may not tell two files apart.
         os.utime(folder / f"node-{pid}.steps", (pid, pid))
     assert sorted(path.name for path in folder.iterdir()) == [f"node-{pid}.steps" for pid in range(26, 30)]
-    assert len(read(folder, 0, AGES)) == 4
-    monkeypatch.setattr(step_journal, "ENTRIES_MAX", 3)
-    assert len(read(folder, 0, AGES)) == 3
+    assert len(JOURNAL.read(folder, 0, AGES)) == 4
+    monkeypatch.setattr(line_journal, "ENTRIES_MAX", 3)
+    assert len(JOURNAL.read(folder, 0, AGES)) == 3
 
 
 def test_what_is_no_entry_is_passed_over(tmp_path: Path) -> None:
     folder = tmp_path / "journals"
-    add(folder, ENTRY)
+    JOURNAL.add(folder, ENTRY)
     sound = asdict(ENTRY)
     hostile = [
         {**sound, "at": "now"},
@@ -141,9 +142,9 @@ def test_what_is_no_entry_is_passed_over(tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe.steps")
     (folder / "folder.steps").mkdir()
     (folder / "link.steps").symlink_to(folder / "node-7.steps")
-    assert [each.step for each in read(folder, 0, AGES)] == [3, 4]
-    assert read(folder, 0, 1000) == []
-    assert read(folder, 1001, AGES) == []
+    assert [each.step for each in JOURNAL.read(folder, 0, AGES)] == [3, 4]
+    assert JOURNAL.read(folder, 0, 1000) == []
+    assert JOURNAL.read(folder, 1001, AGES) == []
 
 
 def test_a_folder_that_cannot_be_written_harms_no_step(
@@ -163,11 +164,11 @@ def test_a_folder_that_hangs_is_waited_for_once(
 ) -> None:
     answers, asked = threading.Event(), []
 
-    def hang(place: Path, entry: StepEntry) -> None:
+    def hang(own: LineJournal[StepEntry], place: Path, entry: StepEntry) -> None:
         asked.append(entry.step)
         answers.wait()
 
-    monkeypatch.setattr(journal, "add", hang)
+    monkeypatch.setattr(LineJournal, "add", hang)
     monkeypatch.setattr(journal, "WAIT_SECONDS_MAX", 0.05)
     try:
         with pytest.warns(AdaptiveWarning, match="it does not answer"):
@@ -193,10 +194,10 @@ def test_programs_of_the_stores_owner_note_their_steps(store: Store, tiers: list
     own = store.home / "adaptive"
     run = ("run", "--prefix", "/weir", "--job", "reads", "--user", "eve", "--", *command)
     assert store.weir(*run).stdout.split()[0] == str(own)
-    entries = read(own, 0, AGES)
+    entries = JOURNAL.read(own, 0, AGES)
     assert [each.step for each in entries] == [0, 1, 2, 3, 4]
     assert {(each.job, each.user) for each in entries} == {("reads", "eve")}
     elsewhere = tmp_path / "elsewhere"
     store.weir(*run, environment={NAME: str(elsewhere)})
-    assert len(read(elsewhere, 0, AGES)) == 5
-    assert len(read(own, 0, AGES)) == 5
+    assert len(JOURNAL.read(elsewhere, 0, AGES)) == 5
+    assert len(JOURNAL.read(own, 0, AGES)) == 5

@@ -100,7 +100,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "planner/stores/sqlite.py": "_locked",
     },
     WORK: {
-        "store/step_journal.py": "_entries _remove_oldest add",
+        "store/line_journal.py": "LineJournal._entries LineJournal._remove_oldest LineJournal.add",
         "interference/agreement.py": "read_windows",
         "interference/collection.py": "_carry_out _claim _gather _read_run _write",
         "interference/collector.py": "Parts._remove_oldest Parts.add_rows",

@@ -425,6 +425,7 @@ SAMPLES: dict[str, tuple[Callable[[Path], None], int]] = {
     "classes": (classes, 100),
     "summaries": (summaries, 50),
     "step-journals": (foreign.step_journals, 300),
+    "placement-journals": (foreign.placement_journals, 200),
 }
 """How the samples of each decoder are made, and how many rounds they go: other ones in each run of the tests."""
 

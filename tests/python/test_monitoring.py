@@ -23,6 +23,7 @@ from store import Store, program
 from waits import PATIENCE_SECONDS, wait_until
 from weir.health import CODES
 from weir.monitoring import FILES, text_of
+from weir.monitoring.findings import are_alike, findings_text
 
 ROOT = Path(__file__).resolve().parents[2]
 BOARDS = [part for part in FILES if part.startswith("board")]
@@ -152,6 +153,9 @@ def test_findings_are_counted_by_code(store: Store) -> None:
     assert counts['weir_findings{code="server-down",level="error",store="here"}'] == 0
     assert sum(name.startswith("weir_findings{") for name in counts) == len(CODES)
     assert counts['weir_findings_timestamp_seconds{store="here"}'] > 1.7e9
+    before = findings_text([], "here")
+    assert are_alike(before, findings_text([], "here")), "a later look is no news"
+    assert not are_alike(before, "".join(f"{line}\n" for line in lines))
 
 
 @needs_promtool

@@ -1,9 +1,11 @@
 """`weir run --placement`: files of a run that was predicted, and the line about those that were not."""
 
+import getpass
 import json
 import shutil
 import subprocess
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +15,8 @@ from store import Store, kept_for
 from waits import PATIENCE_SECONDS
 from weir.placement.database import read
 from weir.placement.lookups import read_report
+from weir.store.home import Home
+from weir.store.placement_journal import PLACED_RUNS
 
 
 def test_a_run_of_other_ranks_below_a_place_of_digits_is_placed(store: Store, tmp_path: Path) -> None:
@@ -44,6 +48,11 @@ def test_a_run_of_other_ranks_below_a_place_of_digits_is_placed(store: Store, tm
     assert f"weir place --from DIR --command CMD --database {database}" in told
     nothing = store.weir(*run, "--placement", database, "--", "true")
     assert "no creation was looked up" in nothing.stderr
+    noted = PLACED_RUNS.read(Home(store.home).placement_journals, 0, time.time())
+    assert [(each.placed, each.missed, each.present) for each in noted] == [(16, 0, 0), (0, 0, 8), (0, 2, 0), (0, 0, 0)]
+    assert {each.user for each in noted} == {getpass.getuser()}
+    assert all(each.job.startswith("mpiexec.mpich-") for each in noted[:-1])
+    assert noted[2].names[0].endswith(("c.0", "c.1"))
 
 
 @pytest.fixture

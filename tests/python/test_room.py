@@ -164,6 +164,26 @@ def test_a_stream_that_a_job_reads_has_its_accuracy_and_its_forecasts(chromium: 
     assert busy.complaints == []
 
 
+def test_a_run_under_predictions_shows_what_they_hit_and_missed(
+    chromium: "Browser", home: weir.store.Store, busy: Room, tmp_path: Path
+) -> None:
+    program, traces, database = tmp_path / "program.py", tmp_path / "traces", tmp_path / "next.db"
+    program.write_text("import sys\nfor name in sys.argv[1:]:\n    open(f'/weir/{name}', 'w').write('x' * 4096)\n")
+    run, command = ("run", "--prefix", "/weir"), ("--", sys.executable, program)
+    answer(home, *map(str, (*run, "--trace", traces, *command, "a0", "a1", "a2")))
+    answer(home, *run, "--", "sh", "-c", "rm /weir/a?")
+    answer(home, "place", "--from", str(traces), "--database", str(database))
+    answer(home, *map(str, (*run, "--placement", database, *command, "a0", "a1", "a2", "other")))
+    with visit(chromium, busy) as page:
+        go(page, busy, "placement")
+        cells = page.locator("[data-part=runs] tbody tr").first.locator("td").all_inner_texts()
+        assert cells[4:9] == ["75.0%", "3", "1", "0", "0"]
+        assert cells[-1].endswith("/other")
+        assert page.locator("figure canvas").count() == 1
+        go(page, busy, "placement?at=1d")
+        assert page.locator("[data-part=runs] tbody tr").count() == 0
+
+
 def test_time_moves_back(chromium: "Browser", busy: Room) -> None:
     with visit(chromium, busy) as page:
         for path in PAGES[:-1]:

@@ -36,7 +36,7 @@ from weir.room.changes.offers import OFFERS_MAX, Offers, Proposal, check_right
 from weir.room.doors import SESSIONS_MAX, Rights, Sessions
 from weir.room.errors import ForbiddenError, RoomError
 from weir.room.figures import FIGURES, circle, figure
-from weir.room.html import Templates, cell, words
+from weir.room.html import Templates, cells, words
 from weir.room.looks import Look, look_at
 from weir.room.pages import adaptive, interference, job, jobs, outcomes, placement, store, waits
 from weir.room.pages.plans import deployments_panel, pools_panel
@@ -77,8 +77,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sources]:
     home = Home(tmp_path_factory.mktemp("home"))
     journals = home.step_journals
     for number in range(20):
-        step_journal.add(journals, step(number, "job-0", "ada"))
-        step_journal.add(journals, step(number, "hog", "bob", is_late=number % 4 == 0))
+        step_journal.JOURNAL.add(journals, step(number, "job-0", "ada"))
+        step_journal.JOURNAL.add(journals, step(number, "hog", "bob", is_late=number % 4 == 0))
     for path in journals.iterdir():
         os.utime(path, (UNTIL / 1000, UNTIL / 1000))
     yield Sources(nothing_up, folder, list, home)
@@ -225,7 +225,7 @@ def test_a_thousand_jobs_on_3600_targets_have_bounded_pages(tmp_path: Path) -> N
             sample.add_windows(number, [replace(named, devices=devices, jobs=lines)], {})
         database.add(sample)
     database.close()
-    large = Sources(nothing_up, tmp_path, list)
+    large = Sources(nothing_up, tmp_path, list, Home(tmp_path))
     look = Look("then", "1m", (histories.BEGIN + 3) * 1000)
     for make in (store.page, jobs.page, waits.page, interference.page, placement.page):
         page = make(large, look, ADMINISTRATOR)
@@ -249,7 +249,9 @@ def test_the_health_of_a_target_is_that_of_its_states(tmp_path: Path) -> None:
     ]
     database.add(sample)
     database.close()
-    document = figure("targets", Sources(nothing_up, tmp_path, list), LOOK, ADMINISTRATOR, {"measure": "health"})
+    document = figure(
+        "targets", Sources(nothing_up, tmp_path, list, Home(tmp_path)), LOOK, ADMINISTRATOR, {"measure": "health"}
+    )
     drawn = {row["device"]: row["state"] for row in document["data"]["values"]}
     assert drawn == {"0.0": "works", "0.1": "slow", "0.2": "full", "0.3": "failed"}
 
@@ -282,7 +284,7 @@ def test_many_visitors_ask_the_history_once(sources: Sources) -> None:
 
 def test_an_empty_folder_is_no_history(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
-    empty = Sources(nothing_up, tmp_path, list)
+    empty = Sources(nothing_up, tmp_path, list, Home(tmp_path))
     with empty.history() as history:
         assert history is None
     assert all(figure(name, empty, LOOK, ADMINISTRATOR, {}) is None for name in FIGURES if name != "job")
@@ -309,7 +311,7 @@ def test_deployments_are_those_of_the_stretch_and_hidden_from_others() -> None:
 
 def test_findings_come_first_with_what_mends_them(sources: Sources) -> None:
     full = Finding("target-full", "error", "target 0.1", "it is full", None, "writes fail", "weir target add 0")
-    judged = Sources(nothing_up, sources.folder, lambda: [full])
+    judged = Sources(nothing_up, sources.folder, lambda: [full], Home(sources.folder))
     first = store.page(judged, look_at({}), ADMINISTRATOR).panels[0]
     assert first.title == "Findings"
     assert first.table is not None
@@ -321,7 +323,7 @@ def test_a_viewer_sees_the_kind_of_findings_about_others(sources: Sources) -> No
     near = found("quota-near", "user ada", "it has 9 of 10 inodes", kind="user", owner=7, what="inodes", more=20)
     blocked = found("job-blocked", "job hog of bob", "it is connected", start="weir up")
     told = found("target-full", "target 0.1", "it is full")
-    judged = Sources(nothing_up, sources.folder, lambda: [near, blocked, told])
+    judged = Sources(nothing_up, sources.folder, lambda: [near, blocked, told], Home(sources.folder))
     assert "user ada" in texts(store.page(judged, look_at({}), ADMINISTRATOR))
     shown = store.page(judged, look_at({}), STRANGER).panels[0].table
     assert shown is not None
@@ -341,7 +343,7 @@ def test_findings_of_the_past_are_those_between_their_begin_and_their_end(tmp_pa
         sample.add_findings(judgements.values() or {}, before)
         database.add(sample)
     database.close()
-    past = Sources(nothing_up, tmp_path, list)
+    past = Sources(nothing_up, tmp_path, list, Home(tmp_path))
 
     def at(turn: int, visitor: Visitor) -> list[str]:
         page = store.page(past, Look("then", "1m", (histories.BEGIN + turn) * 1000 + 500), visitor)
@@ -362,7 +364,7 @@ def test_a_store_that_was_not_judged_yet_is_not_well(sources: Sources) -> None:
         ended.wait(PATIENCE_SECONDS)
         return []
 
-    looking = Sources(nothing_up, sources.folder, slow)
+    looking = Sources(nothing_up, sources.folder, slow, Home(sources.folder))
     assert store.page(looking, look_at({}), ADMINISTRATOR).panels[0].none.startswith("the first look")
     ended.set()
     wait_until("it is over", lambda: looking.judgements.last() == [])
@@ -370,7 +372,7 @@ def test_a_store_that_was_not_judged_yet_is_not_well(sources: Sources) -> None:
 
 
 def test_a_store_that_cannot_be_judged_is_not_well(sources: Sources) -> None:
-    blind = Sources(nothing_up, sources.folder, nothing_up)
+    blind = Sources(nothing_up, sources.folder, nothing_up, Home(sources.folder))
     first = store.page(blind, look_at({}), ADMINISTRATOR).panels[0]
     assert first.none == "the store cannot be judged: no store is up; `weir up` starts one"
 
@@ -401,8 +403,8 @@ def test_rows_are_bounded_and_the_rest_is_told() -> None:
 
 def test_texts_are_escaped() -> None:
     hostile = "<script>\u202e\"'&\n"
-    assert cell(hostile) == "<td>&lt;script&gt;\\u202e&#34;&#39;&amp;\\n</td>"
-    link = cell(Link(hostile, "job", {"name": '"><b>'}))
+    assert cells([hostile]) == "<td>&lt;script&gt;\\u202e&#34;&#39;&amp;\\n</td>"
+    link = cells([Link(hostile, "job", {"name": '"><b>'}), Mark(hostile, "bad")])
     assert "<b>" not in link
     assert "<script>" not in link
     assert words("say `<b>`") == "say <code>&lt;b&gt;</code>"

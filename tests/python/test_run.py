@@ -270,6 +270,7 @@ def test_a_home_on_the_command_line_wins_over_the_environment(up: Store, make_st
     other.up(mount=False)
     lines = up.weir("env").stdout.splitlines()
     of_first = dict(line.removeprefix("export ").split("=", 1) for line in lines)
+    assert of_first["WEIR_ADAPTIVE_JOURNAL"] == str(up.home / "adaptive")
 
     def cluster_of(*words: str | Path) -> str:
         return str(json.loads(other.weir(*words, "--output", "json", environment=of_first).stdout)["cluster"])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from weir.adaptive.errors import AdaptiveWarning, told
 from weir.adaptive.lanes import HangError, Lane
 from weir.store.settings import ADAPTIVE_JOURNAL
-from weir.store.step_journal import NAME_MAX, OFF, StepEntry, TierEntry, add
+from weir.store.step_journal import JOURNAL, NAME_MAX, OFF, StepEntry, TierEntry
 
 if TYPE_CHECKING:
     from weir.adaptive.reader import Step
@@ -56,7 +56,7 @@ class Journal:
         # No error of a journal may take a step from a program.
         try:
             entry = self._entry(step, whole_bytes, deadline_seconds)
-            self._lane.answer(partial(add, self._folder, entry), WAIT_SECONDS_MAX)
+            self._lane.answer(partial(JOURNAL.add, self._folder, entry), WAIT_SECONDS_MAX)
         except HangError:
             self._is_off = True
             self._tell("it does not answer")

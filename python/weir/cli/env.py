@@ -18,15 +18,19 @@ def env(home: Home, preload: bool, output: str) -> None:
     """Print the variables of the store for a shell: eval "$(weir env)"."""
     import shlex
 
+    from weir.store import step_journal
     from weir.store.launch import credential_path, library_path, mount_point
 
-    variables = {"WEIR_CLUSTER": str(find_cluster(home))}
+    cluster = find_cluster(home)
+    variables = {"WEIR_CLUSTER": str(cluster)}
     credential = credential_path(home)
     if credential is not None:
         variables["WEIR_CREDENTIAL"] = str(credential)
     point = mount_point(home)
     if point is not None:
         variables["WEIR_MOUNT"] = str(point)
+    if home.owns(cluster) and home.read_site_key() is not None:
+        variables |= step_journal.variables(home, os.environ)
     if preload:
         variables["LD_PRELOAD"] = library_path(os.environ)
     if output == "table":

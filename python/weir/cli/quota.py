@@ -9,7 +9,7 @@ import click
 from weir.cli.common.asking import administered, ask_store, warn_of_silence
 from weir.cli.common.errors import FAILED
 from weir.cli.common.listing import Listing
-from weir.cli.common.output import Quantity, output_option, size
+from weir.cli.common.output import output_option
 from weir.cli.common.output import show as show_result
 from weir.cli.common.parameters import PATH, Checked
 from weir.store import values
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from weir.store.control import Server
     from weir.store.quotas import OwnerQuota
-
-_HEADER = ("KIND", "NAME", "BYTES", "OF AT MOST", "INODES", "OF AT MOST")
 
 
 @click.group(cls=Listing)
@@ -136,15 +134,7 @@ def _line(servers: "list[Server]", owner: tuple[str, int | None]) -> "OwnerQuota
 
 
 def _print(output: str, quotas: "Sequence[OwnerQuota]") -> None:
-    def row(line: "OwnerQuota") -> tuple[object, ...]:
-        is_limit_alone = line.id is None
-        return (
-            line.kind,
-            line.name,
-            Quantity("-") if is_limit_alone else size(line.bytes),
-            Quantity(values.NO_LIMIT) if line.bytes_max is None else size(line.bytes_max),
-            Quantity("-") if is_limit_alone else Quantity(line.inodes),
-            Quantity(values.NO_LIMIT) if line.inodes_max is None else Quantity(line.inodes_max),
-        )
+    from weir.store.quotas import HEADER
 
-    show_result(output, {"owners": [line.document() for line in quotas]}, _HEADER, [row(line) for line in quotas])
+    header = tuple(name.upper() for name in HEADER)
+    show_result(output, {"owners": [line.document() for line in quotas]}, header, [line.row() for line in quotas])

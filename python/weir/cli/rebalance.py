@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli.common.errors import CommandError, say
+from weir.cli.common.move_notes import MoveNotes
 from weir.cli.common.options import option
 from weir.cli.common.output import output_option, show, size
 from weir.cli.common.parameters import PATH, Checked, Number, each
@@ -78,8 +79,9 @@ def rebalance(
     options += ["--gather"] if gather else []
     options += ["--dry-run"] if dry_run else []
     paths_there = _in_store(home, paths)
+    what = "" if dry_run else f"drain {drain}" if drain else "rebalance"
     with mover_credential(home, credential) as bearer:
-        outcome = follow(start_mover(cluster, bearer, options, silent, paths_there), fills)
+        outcome = follow(start_mover(cluster, bearer, options, silent, paths_there), fills, MoveNotes(home, what))
     warn_of_left(outcome.left)
     if outcome.summary:
         _show(output, outcome.summary, outcome.moves)

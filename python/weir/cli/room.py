@@ -181,7 +181,6 @@ def _made(
     roles = {Role.OPERATOR: groups["operators"], Role.ADMINISTRATOR: groups["administrators"]}
     return Room(
         sources=Sources(find, folder_of(home, history), judge, home),
-        home=home,
         hosts={"localhost", *(name.lower() for name in hosts)},
         rights=Rights({role: group for role, group in roles.items() if group}, proxy[1], proxy[0], all_names),
     )

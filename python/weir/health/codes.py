@@ -20,6 +20,7 @@ class Code:
         risk: What the fact puts at risk.
         mend: The command that mends it. `{start}` starts the server again, as it was started; `{logs}` shows its last
             words; `{server}`, `{target}`, `{place}` and `{host}` name the object.
+        names_users: Whether its findings name users or their jobs, which are shown to those alone who may see them.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Code:
     meaning: str
     risk: str
     mend: str
+    names_users: bool = False
 
 
 _EIO = "files with names or bytes there wait, then answer EIO"
@@ -174,6 +176,7 @@ CODES: dict[str, Code] = {
             "A user or a group has all that it may have.",
             "writes and new files of the owner answer EDQUOT",
             "weir quota set --{kind} {owner} --{what} {more}",
+            names_users=True,
         ),
         Code(
             "quota-near",
@@ -181,6 +184,7 @@ CODES: dict[str, Code] = {
             "A user or a group has 90 % of what it may have.",
             "writes and new files of the owner will answer EDQUOT",
             "weir quota set --{kind} {owner} --{what} {more}",
+            names_users=True,
         ),
         Code(
             "mount-lost",
@@ -202,6 +206,7 @@ CODES: dict[str, Code] = {
             "A job is connected and has no request at the servers that answer, while another does not answer.",
             "the job may wait for that server; in time its calls answer EIO",
             "{start}",
+            names_users=True,
         ),
         Code(
             "credential-ending",
@@ -209,6 +214,7 @@ CODES: dict[str, Code] = {
             "A credential in the store's home ends within three hours, or has ended.",
             "the job of its bearer is refused",
             "weir grant --uid {uid} --job {job}",
+            names_users=True,
         ),
         Code(
             "planner-silent",
@@ -223,6 +229,7 @@ CODES: dict[str, Code] = {
             "A step of a planner's deployment failed.",
             "the storage of its job is not there, or its data are not staged out",
             "weir deployments show {name}",
+            names_users=True,
         ),
         Code(
             "guard-died",
@@ -230,6 +237,7 @@ CODES: dict[str, Code] = {
             "A guard ended without undoing what it did.",
             "the job that it protected is slowed again once the lease ends",
             "weir guard",
+            names_users=True,
         ),
         Code(
             "lease-in-force",

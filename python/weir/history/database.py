@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from weir.history.errors import FullDiskError, HistoryError, TakenHistoryError
-from weir.history.levels import KEPT_MIN, Level, levels_of
+from weir.history.levels import KEPT_MIN, MINUTE, Level, levels_of
 from weir.history.samples import Decision, JobTraits, Sample
 from weir.history.tables import FOLDING, OTHERS, Table
 from weir.store.observations import JobKey
@@ -31,6 +31,8 @@ _LOG_BYTES_MAX = 16 << 20
 _SLICES = 64
 """Coarser buckets that fold in one transaction, so that no turn is long."""
 _DECISIONS_MAX = 100_000
+_NOTED_EVERY = MINUTE
+"""Milliseconds after which the same traits of a job are kept again, with the moment at which the job was last seen."""
 _JOBS_MAX = 100_000
 """Most jobs without any row that keep their names."""
 _FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
@@ -62,6 +64,8 @@ class Database:
             raise
         self._jobs: dict[JobKey, int] = {}
         self._devices: dict[str, int] = {}
+        self._noted: dict[JobKey, tuple[JobTraits, int]] = {}
+        """Traits of jobs and the moments at which they were kept."""
 
     def close(self) -> None:
         """Give the file back."""
@@ -219,10 +223,14 @@ class Database:
                     " UNION SELECT culprit FROM predictions UNION SELECT job FROM predictions)",
                     (excess,),
                 )
-                self._jobs.clear()
+                self._forget_names()
 
     def _note_job(self, key: JobKey, traits: JobTraits, at: int) -> None:
-        """Keep the traits of a job. Those that are not known leave the ones that are kept."""
+        """Keep the traits of a job, unless the same were kept a short while ago; unknown ones leave those kept."""
+        noted, last = self._noted.get(key, (None, 0))
+        if noted == traits and at - last < _NOTED_EVERY:
+            return
+        self._noted[key] = (traits, at)
         self._connection.execute(
             "INSERT INTO jobs (job, uid, user, grouping, nodes, priority, last) VALUES (?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT (job, uid) DO UPDATE SET user = excluded.user,"
@@ -261,6 +269,11 @@ class Database:
             self._devices[name] = int(row[0])
         return self._devices[name]
 
+    def _forget_names(self) -> None:
+        self._jobs.clear()
+        self._devices.clear()
+        self._noted.clear()
+
     def _fact(self, name: str) -> str | None:
         row = self._connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
@@ -273,8 +286,7 @@ class Database:
             yield self._connection
             self._connection.execute("COMMIT")
         except BaseException as error:
-            self._jobs.clear()
-            self._devices.clear()
+            self._forget_names()
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):

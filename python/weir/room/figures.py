@@ -10,6 +10,7 @@ from weir.history.reading import Fill
 from weir.room.looks import Look
 from weir.room.pages.adaptive import labelled, readings_of, tail_of
 from weir.room.pages.job import check_seen, stretch_at
+from weir.room.pages.placement import hit_of
 from weir.room.pages.store import order
 from weir.room.panels import shortened
 from weir.room.sources import Sources
@@ -31,6 +32,8 @@ _STEPS_MAX = 400
 """Most steps of a series."""
 _HEALTH = {"works": "#2f7d4f", "slow": "#e0b000", "full": "#c45a00", "failed": "#a01018"}
 """Colours of a target's states, from light to dark beside their hues."""
+_LATER: Rows = []
+"""The rows of a chart that gets them with its document."""
 _GAP, _ASIDE = 0.16, 0.035
 """Parts of the radius by which an arrow of the graph ends before a name, and lies beside the arrow back."""
 
@@ -95,7 +98,8 @@ def _heat_map(rows: Rows, width: int, measure: str, look: Look) -> Any:
         row["end"] = row["at"] + width
         sums[row["device"]] = sums.get(row["device"], 0.0) + row["value"]
     shown = sorted(sorted(sums, key=lambda name: -sums[name])[:_DEVICES_MAX], key=order)
-    data = [row for row in rows if row["device"] in set(shown)]
+    names = set(shown)
+    data = [row for row in rows if row["device"] in names]
     if measure == "health":
         scale = altair.Scale(domain=list(_HEALTH), range=list(_HEALTH.values()))
         colour = altair.Color("state:N", scale=scale, legend=altair.Legend(title=None, orient="right"))
@@ -109,7 +113,7 @@ def _heat_map(rows: Rows, width: int, measure: str, look: Look) -> Any:
         colour = altair.Color("value:Q", scale=scale, legend=legend)
         told = altair.Tooltip("value:Q", title=measure, format=form)
     return _as_document(
-        _chart(data)
+        _chart()
         .mark_rect()
         .encode(
             x=_time("at", look),
@@ -122,7 +126,8 @@ def _heat_map(rows: Rows, width: int, measure: str, look: Look) -> Any:
                 told,
             ],
         )
-        .properties(height=max(26 * len(shown), 70) if len(shown) <= 24 else 600)
+        .properties(height=max(26 * len(shown), 70) if len(shown) <= 24 else 600),
+        data,
     )
 
 
@@ -149,14 +154,14 @@ def _jobs(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, st
     ]
     if not rows:
         return None
-    base = _chart(rows).encode(
+    base = _chart().encode(
         x=_time("at", look),
         y=altair.Y("value:Q", title="devices", stack=None),
         color=_series("job", shown),
         tooltip=[altair.Tooltip("job:N"), altair.Tooltip("value:Q", format=".3f"), altair.Tooltip("at:T", format="%T")],
     )
     line = base.mark_line(interpolate="step-after", point={"size": 12})
-    return _as_document(line.properties(height=150).facet(row=altair.Row("what:N", title=None)))
+    return _as_document(line.properties(height=150).facet(row=altair.Row("what:N", title=None)), rows)
 
 
 def _waits(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str]) -> Any:
@@ -171,13 +176,13 @@ def _waits(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, s
     if not rows:
         return None
     legend = altair.Legend(title="seconds", orient="right", tickCount=3)
-    chart = _chart(rows).encode(
+    chart = _chart().encode(
         x=altair.X("for:N", sort=served, title="was served", axis=altair.Axis(labelAngle=-30)),
         y=altair.Y("job:N", sort=waiting, title="waited"),
         color=altair.Color("value:Q", scale=altair.Scale(scheme="viridis", domainMin=0), legend=legend),
         tooltip=["job:N", "for:N", altair.Tooltip("value:Q", title="seconds", format=".2f")],
     )
-    return _as_document(chart.mark_rect().properties(width={"step": 56}, height={"step": 32}))
+    return _as_document(chart.mark_rect().properties(width={"step": 56}, height={"step": 32}), rows)
 
 
 def _graph(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str]) -> Any:
@@ -281,7 +286,7 @@ def _job(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str
         for at, values in sums.items()
         for what, value in values.items()
     ]
-    base = _chart(rows).encode(
+    base = _chart().encode(
         x=_time("at"),
         y=altair.Y("value:Q", title=None, stack=None),
         color=_series("what", list(_OF_JOB)),
@@ -289,7 +294,7 @@ def _job(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str
     )
     line = base.mark_line(interpolate="step-after", point={"size": 12})
     facets = line.properties(height=130).facet(row=altair.Row("unit:N", title=None))
-    return _as_document(facets.resolve_scale(y="independent"))
+    return _as_document(facets.resolve_scale(y="independent"), rows)
 
 
 def _accuracy(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str]) -> Any:
@@ -308,7 +313,7 @@ def _accuracy(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str
     # Errors span decades; a logarithm has no place for a step without any error.
     least = min((error for error in errors if error), default=1.0)
     kind = {"type": "log"} if min(errors) else {"type": "symlog", "constant": least}
-    chart = _chart(rows).encode(
+    chart = _chart().encode(
         x=_time("at", look),
         y=altair.Y("value:Q", title="error bound", scale=altair.Scale(**kind), axis=altair.Axis(format=".1~e")),
         color=_series("stream", list(dict.fromkeys(row["stream"] for row in rows))),
@@ -318,7 +323,7 @@ def _accuracy(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str
             altair.Tooltip("at:T", format="%T"),
         ],
     )
-    return _as_document(chart.mark_line(interpolate="step-after", point={"size": 12}).properties(height=220))
+    return _as_document(chart.mark_line(interpolate="step-after", point={"size": 12}).properties(height=220), rows)
 
 
 def _forecasts(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str]) -> Any:
@@ -347,8 +352,8 @@ def _forecasts(sources: Sources, look: Look, visitor: Visitor, query: Mapping[st
     line = layer("forecast", "forecast").mark_line()
     shown = [altair.Tooltip(f"{name}:Q", format=".3~s") for name in ("forecast", "low", "high", "achieved")]
     points = layer("achieved", "achieved").mark_point(filled=True, size=18).encode(tooltip=["step:Q", *shown])
-    layers = altair.layer(band, line, points, data=altair.Data(values=rows)).properties(height=130)
-    return _as_document(layers.facet(row=altair.Row("what:N", title=None)).resolve_scale(y="independent"))
+    layers = altair.layer(band, line, points, data=altair.Data(values=_LATER)).properties(height=130)
+    return _as_document(layers.facet(row=altair.Row("what:N", title=None)).resolve_scale(y="independent"), rows)
 
 
 def _steps(sources: Sources, look: Look, visitor: Visitor) -> dict[str, Sequence[StepEntry]]:
@@ -360,6 +365,26 @@ def _steps(sources: Sources, look: Look, visitor: Visitor) -> dict[str, Sequence
     }
 
 
+def _predictions(sources: Sources, look: Look, visitor: Visitor, query: Mapping[str, str]) -> Any:
+    import altair
+
+    runs = [run for run in sources.placed_runs(look) if visitor.sees(run.user)][-_STEPS_MAX:]
+    rows = [
+        {"at": run.at * 1000, "program": _label(run.program), "job": run.job, "value": hit, "missed": run.missed}
+        for run in runs
+        if (hit := hit_of(run)) is not None
+    ]
+    if not rows:
+        return None
+    chart = _chart().encode(
+        x=_time("at", look),
+        y=altair.Y("value:Q", title=None, scale=altair.Scale(domain=[0, 1]), axis=altair.Axis(format=".0%")),
+        color=_series("program", [str(each) for each in dict.fromkeys(row["program"] for row in rows)]),
+        tooltip=["program:N", "job:N", altair.Tooltip("value:Q", format=".1%"), "missed:Q"],
+    )
+    return _as_document(chart.mark_point(filled=True, size=60).properties(height=150), rows)
+
+
 _OF_JOB = ("read MB/s", "written MB/s", "received devices", "waited devices")
 FIGURES: Mapping[str, Callable[[Sources, Look, Visitor, Mapping[str, str]], Any]] = {
     "targets": _targets,
@@ -369,6 +394,7 @@ FIGURES: Mapping[str, Callable[[Sources, Look, Visitor, Mapping[str, str]], Any]
     "job": _job,
     "accuracy": _accuracy,
     "forecasts": _forecasts,
+    "predictions": _predictions,
 }
 """The figures by their names."""
 
@@ -377,7 +403,7 @@ def _label(name: str) -> str:
     return shortened(name) if name != HIDDEN else name
 
 
-def _chart(rows: Rows) -> Any:
+def _chart(rows: Rows = _LATER) -> Any:
     import altair
 
     return altair.Chart(altair.Data(values=rows))
@@ -404,5 +430,11 @@ def _series(column: str, names: list[str]) -> Any:
     return altair.Color(f"{column}:N", scale=scale, legend=altair.Legend(title=None, orient="bottom", columns=2))
 
 
-def _as_document(chart: Any) -> Any:
-    return chart.to_dict()
+def _as_document(chart: Any, rows: Rows | None = None) -> Any:
+    """Write the document of a chart.
+
+    Args:
+        rows: The rows of a chart that was made without: altair would check each of them against Vega's schema.
+    """
+    document = chart.to_dict()
+    return document if rows is None else {**document, "data": {"values": rows}}

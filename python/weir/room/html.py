@@ -1,7 +1,8 @@
 """Pages as HTML. Every text of others is escaped, and shown without characters that turn or hide others."""
 
 import re
-from functools import cached_property
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,6 +15,8 @@ from weir.room.looks import SPANS
 from weir.room.panels import Link, Mark, Text
 
 _COMMAND = re.compile(r"`([^`]*)`")
+_ADDRESSES_MAX = 4_096
+"""Most addresses of links that are kept: live pages have the same ones each second."""
 
 
 class Templates:
@@ -30,7 +33,7 @@ class Templates:
         )
         made.filters["plain"] = plain
         made.filters["words"] = words
-        made.filters["cell"] = cell
+        made.filters["cells"] = cells
         made.filters["query"] = urlencode
         made.tests["quantity"] = lambda text: isinstance(text, Quantity)
         made.globals["spans"] = tuple(SPANS)
@@ -46,13 +49,22 @@ def words(text: str) -> Markup:
     return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(plain(text)))))
 
 
-def cell(text: Text) -> Markup:
-    """Write a cell of a table."""
+def cells(row: Iterable[Text]) -> Markup:
+    """Write the cells of a row of a table, as one text: a page may have ten thousand cells each second."""
+    return Markup("".join(map(_cell, row)))
+
+
+def _cell(text: Text) -> str:
     if isinstance(text, Quantity):
-        return Markup('<td class="number">{}</td>').format(text)
+        return f'<td class="number">{escape(text)}</td>'
     if isinstance(text, Link):
-        form = Markup('<td><a href="/{}?{}">{}</a></td>')
-        return form.format(text.page, urlencode(text.query, errors="replace"), plain(text.text))
+        return f'<td><a href="{_address(text.page, tuple(text.query.items()))}">{escape(plain(text.text))}</a></td>'
     if isinstance(text, Mark):
-        return Markup('<td><span class="mark {}">{}</span></td>').format(text.tone, plain(text.text))
-    return Markup("<td>") + escape(plain(text)) + Markup("</td>")
+        return f'<td><span class="mark {escape(text.tone)}">{escape(plain(text.text))}</span></td>'
+    return f"<td>{escape(plain(text))}</td>"
+
+
+@lru_cache(maxsize=_ADDRESSES_MAX)
+def _address(page: str, query: tuple[tuple[str, str], ...]) -> str:
+    """The address of a link, escaped."""
+    return str(escape(f"/{page}?{urlencode(query, errors='replace')}"))

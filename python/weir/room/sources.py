@@ -19,9 +19,11 @@ from weir.store.answers import Status
 from weir.store.control import Server, ask_all
 from weir.store.errors import StoreError
 from weir.store.home import Home
+from weir.store.line_journal import Entry, LineJournal
+from weir.store.placement_journal import MOVES, PLACED_RUNS, Move, PlacedRun
 from weir.store.predictions import Predictions
 from weir.store.quotas import OwnerQuota, merge
-from weir.store.step_journal import StepEntry, read
+from weir.store.step_journal import JOURNAL, StepEntry
 
 Answer = TypeVar("Answer")
 
@@ -29,7 +31,7 @@ INTERVAL_SECONDS = 1.0
 """Time between two questions to the servers, however many visitors look."""
 _PAST_MILLISECONDS = 10_000
 """Time for which sums over a stretch that ends now are not made again."""
-_STEPS_MILLISECONDS = 2_000
+_JOURNALS_MILLISECONDS = 2_000
 """Time for which journals are not read again."""
 ANSWERS_MAX = 16
 """Most answers of the history that are kept."""
@@ -68,13 +70,13 @@ class Sources:
         find: Finds the servers that there are now.
         folder: Folder of the history.
         judge: Finds what is wrong with the store.
-        home: The store's home, in which adaptive readers keep their journals; None where there is none.
+        home: The store's home, in which programs and commands keep their journals.
     """
 
     find: Callable[[], Sequence[Server]]
     folder: Path
     judge: Callable[[], Sequence[Finding]]
-    home: Home | None = None
+    home: Home
     judgements: Judgements = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _sample: Sample | None = None
@@ -88,8 +90,8 @@ class Sources:
     _quotas: tuple[float, list[OwnerQuota]] | None = None
     """Moment and quotas of the last question."""
     _noting: threading.Lock = field(default_factory=threading.Lock)
-    _steps: tuple[Hashable, list[StepEntry]] | None = None
-    """The last stretch of time whose steps were read, and the steps."""
+    _noted: dict[str, tuple[Hashable, list[Any]]] = field(default_factory=dict)
+    """The last stretch of time of which each journal was read, and its entries, by the journal's ending."""
 
     def __post_init__(self) -> None:
         """Begin without a judgement."""
@@ -154,14 +156,27 @@ class Sources:
         return self.kept(key, lambda history: history.jobs(look.since, look.until)) or []
 
     def steps(self, look: Look) -> list[StepEntry]:
-        """Read the steps of adaptive streams that programs noted, unless the same were read just now."""
+        """Read the steps of adaptive streams that programs noted."""
+        return self._read(JOURNAL, self.home.step_journals, look)
+
+    def placed_runs(self, look: Look) -> list[PlacedRun]:
+        """Read what became of the creations of runs under predictions."""
+        return self._read(PLACED_RUNS, self.home.placement_journals, look)
+
+    def moves(self, look: Look) -> list[Move]:
+        """Read how far moves of stripes were, each as it was noted last."""
+        noted = self._read(MOVES, self.home.placement_journals, look)
+        return list({(each.host, each.pid, each.begun): each for each in noted}.values())
+
+    def _read(self, journal: LineJournal[Entry], folder: Path, look: Look) -> list[Entry]:
+        """Read a journal, unless the same was read just now."""
         with self._noting:
-            key = (look.span, look.until // _STEPS_MILLISECONDS)
-            if self._steps is None or self._steps[0] != key:
-                folder = None if self.home is None else self.home.step_journals
-                found = [] if folder is None else read(folder, look.since / 1000, look.until / 1000)
-                self._steps = (key, found)
-            return self._steps[1]
+            key = (look.span, look.until // _JOURNALS_MILLISECONDS)
+            known = self._noted.get(journal.ending)
+            if known is None or known[0] != key:
+                known = (key, journal.read(folder, look.since / 1000, look.until / 1000))
+                self._noted[journal.ending] = known
+            return known[1]
 
     def kept(self, key: Hashable, make: Callable[[History], Answer]) -> Answer | None:
         """Ask the history, unless it was asked the same a short while ago: many visitors look at the same.

@@ -16,7 +16,7 @@ from weir.errors import WeirError
 from weir.plain_text import plain
 from weir.room import assets
 from weir.room.changes.kinds import CHANGES
-from weir.room.changes.offers import Offers, Place, check_right
+from weir.room.changes.offers import Offers, check_right
 from weir.room.doors import Rights, Sessions
 from weir.room.errors import ForbiddenError, RoomError
 from weir.room.figures import FIGURES, figure
@@ -29,7 +29,6 @@ from weir.room.sources import Sources
 from weir.room.visitors import Visitor
 from weir.store.claims import acting_for
 from weir.store.configuration import read_toml
-from weir.store.home import Home
 from weir.ways import check_closed
 
 _LOG = logging.getLogger("weir.room")
@@ -81,7 +80,6 @@ class Room:
 
     Attributes:
         sources: Where pages take their data from.
-        home: The store's home.
         hosts: Names by which browsers may call the room.
         rights: Who may do what over the Unix socket.
         sessions: Sessions over TCP.
@@ -89,7 +87,6 @@ class Room:
     """
 
     sources: Sources
-    home: Home
     hosts: set[str]
     rights: Rights
     sessions: Sessions = field(default_factory=Sessions)
@@ -102,12 +99,12 @@ class Room:
 
     def __post_init__(self) -> None:
         """Begin without refusals."""
-        self._refusals = Refusals(self.home)
+        self._refusals = Refusals(self.sources.home)
 
     @property
     def scripts(self) -> Path:
         """The folder of the scripts of figures."""
-        return self.home.root / "room"
+        return self.sources.home.root / "room"
 
     def application(self) -> web.Application:
         """Make the application."""
@@ -223,7 +220,7 @@ class Room:
     async def _what_if(self, request: web.Request) -> web.Response:
         look = look_at(request.query)
         policy = request.query.get("policy", "").strip()
-        configuration = self.home.configuration
+        configuration = self.sources.home.configuration
         document = dict(read_toml(configuration)) if configuration.exists() else {}
         if policy and self._replays.locked():
             raise RoomError("the room replays a stretch of time for somebody else", hint="ask again in a moment")
@@ -237,7 +234,7 @@ class Room:
         if change is None:
             raise web.HTTPNotFound
         check_right(request["visitor"], change.role)
-        proposal = await self._made(change.propose, Place(self.sources, self.home), request.query)
+        proposal = await self._made(change.propose, self.sources, request.query)
         offer = self._offers.add(self._owner(request), proposal)
         return self._asked(request, proposal.page, offer)
 

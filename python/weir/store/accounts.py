@@ -1,7 +1,8 @@
 """The job tables of several servers as one, and the difference between two of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from weir.store.answers import Job, WaitedFor
 
@@ -64,13 +65,15 @@ def difference(after: Sequence[Job], before: Sequence[Job]) -> list[Job]:
         An entry for each job of the later table.
     """
     earlier = {job.id: job for job in before}
-    since = [_since(job, earlier.get(job.id)) for job in after]
     received: Times = {}
-    for job in since:
-        _add(received, [WaitedFor(job.job, job.user, job.uid, job.device_seconds)], 1)
+    gains: list[dict[str, Any]] = []
+    for job in after:
+        gained = _gained(job, earlier.get(job.id))
+        gains.append(gained)
+        _add(received, [WaitedFor(job.job, job.user, job.uid, gained["device_seconds"])], 1)
     return [
-        replace(job, waited_for=_waited_since(later.waited_for, known.waited_for if known else (), received))
-        for job, later in zip(since, after, strict=True)
+        replace(job, **gained, waited_for=_waited_since(job.waited_for, known.waited_for if known else (), received))
+        for job, gained in zip(after, gains, strict=True)
         for known in (earlier.get(job.id),)
     ]
 
@@ -94,7 +97,7 @@ def _merge_job(entries: list[Job]) -> Job:
         _add(times, entry.waited_for, 1)
     sums = {name: sum(getattr(entry, name) for entry in entries) for name in _SUMMED}
     worsts = {name: max(getattr(entry, name) for entry in entries) for name in _WORST}
-    job = replace(
+    return replace(
         entries[0],
         active=any(entry.active for entry in entries),
         last_seen_seconds=min(entry.last_seen_seconds for entry in entries),
@@ -102,20 +105,21 @@ def _merge_job(entries: list[Job]) -> Job:
         waited_for=_listed(times),
         **sums,
         **worsts,
+        **_shares(sums),
     )
-    return _with_shares(job)
 
 
-def _since(job: Job, earlier: Job | None) -> Job:
-    """The entry of a job for the time since `earlier`, without the jobs that it waited for."""
+def _gained(job: Job, earlier: Job | None) -> dict[str, Any]:
+    """The fields of a job for the time since `earlier`, without the jobs that it waited for."""
     if earlier is None:
-        return _with_shares(job)
+        counted = {name: getattr(job, name) for name in _COUNTED}
+        return {**counted, **_shares(counted)}
     counted = {name: max(0, getattr(job, name) - getattr(earlier, name)) for name in _COUNTED}
     spent = {device.device: device.device_seconds for device in earlier.devices}
     devices = tuple(
         replace(device, device_seconds=device.device_seconds - spent.get(device.device, 0.0)) for device in job.devices
     )
-    return _with_shares(replace(job, devices=devices, **counted))
+    return {**counted, **_shares(counted), "devices": devices}
 
 
 def _waited_since(later: Sequence[WaitedFor], earlier: Sequence[WaitedFor], received: Times) -> tuple[WaitedFor, ...]:
@@ -130,13 +134,13 @@ def _waited_since(later: Sequence[WaitedFor], earlier: Sequence[WaitedFor], rece
     return _listed({key: min(seconds, received.get(key, 0.0)) for key, seconds in times.items()})
 
 
-def _with_shares(job: Job) -> Job:
-    whole, owing = job.contended_seconds, job.owing_seconds
-    return replace(
-        job,
-        share_owed=job.owed_seconds / owing if owing > 0 else None,
-        share_received=job.received_seconds / whole if whole > 0 else None,
-    )
+def _shares(counted: Mapping[str, Any]) -> dict[str, Any]:
+    """The shares that follow from the counts of a job."""
+    whole, owing = counted["contended_seconds"], counted["owing_seconds"]
+    return {
+        "share_owed": counted["owed_seconds"] / owing if owing > 0 else None,
+        "share_received": counted["received_seconds"] / whole if whole > 0 else None,
+    }
 
 
 def _add(times: Times, entries: Iterable[WaitedFor], sign: int) -> None:

@@ -6,8 +6,8 @@ A missing key without a default and a value of another type are refused, with th
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from typing import Any, TypeVar
 
 Kind = TypeVar("Kind")
@@ -58,21 +58,11 @@ def decode(kind: type[Kind], document: object, *, is_exact: bool = False, place:
     Raises:
         DecodingError: A key is missing, or a value is of another type.
     """
-    if not isinstance(document, dict):
-        raise DecodingError(f"{place} is {_name(document)} and no object")
-    fields = {key_of(field): field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    absent = [key for key in fields if key not in document]
-    if missing := [key for key in absent if fields[key].default is dataclasses.MISSING]:
-        raise DecodingError(f"{place} has no {', '.join(missing)}")
-    if is_exact and (unknown := document.keys() - fields.keys()):
-        raise DecodingError(f"{place} has {', '.join(sorted(unknown))}, which nobody knows")
-    hints = types_of(kind)  # type: ignore[arg-type]
-    values = {
-        field.name: _value(hints[field.name], document[key], is_exact, f"{place}.{key}")
-        for key, field in fields.items()
-        if key not in absent
-    }
-    return kind(**values)
+    try:
+        made: Kind = _object(kind, is_exact, document)
+    except _MismatchError as fault:
+        raise DecodingError(f"{place}{fault.place} {fault.words}") from None
+    return made
 
 
 def encode(value: Any) -> Any:
@@ -109,26 +99,124 @@ def optional(hint: Any) -> Any:
     return None
 
 
-def _value(hint: Any, value: object, is_exact: bool, place: str) -> Any:
+class _MismatchError(Exception):
+    """A value of another type, with its place in the document."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.place = ""
+        self.words = words
+
+    def within(self, part: str) -> "_MismatchError":
+        """The fault, seen from the object or the list that holds the value."""
+        self.place = part + self.place
+        return self
+
+
+_Reader = Callable[[Any], Any]
+"""Checks a value of a document, and makes the value of a field of it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Fields:
+    """The fields of a dataclass, prepared once: an answer about a thousand jobs has some ten thousand objects."""
+
+    readers: tuple[tuple[str, str, _Reader], ...]
+    """Key, name and reader of each."""
+    keys: frozenset[str]
+    needed: tuple[str, ...]
+    """Keys of fields without a default."""
+
+
+@cache
+def _fields_of(kind: type, is_exact: bool) -> _Fields:
+    fields = dataclasses.fields(kind)
+    hints = types_of(kind)
+    readers = tuple((key_of(field), field.name, _reader(hints[field.name], is_exact)) for field in fields)
+    needed = tuple(key_of(field) for field in fields if field.default is dataclasses.MISSING)
+    return _Fields(readers, frozenset(key for key, _, _ in readers), needed)
+
+
+def _object(kind: type, is_exact: bool, document: Any) -> Any:
+    if not isinstance(document, dict):
+        raise _MismatchError(f"is {_name(document)} and no object")
+    fields = _fields_of(kind, is_exact)
+    readers: Iterable[tuple[str, str, _Reader]] = fields.readers
+    if not document.keys() >= fields.keys:
+        if missing := [key for key in fields.needed if key not in document]:
+            raise _MismatchError(f"has no {', '.join(missing)}")
+        readers = [each for each in readers if each[0] in document]
+    if is_exact and (unknown := document.keys() - fields.keys):
+        raise _MismatchError(f"has {', '.join(sorted(unknown))}, which nobody knows")
+    values = {}
+    key = ""
+    try:
+        for key, name, read in readers:
+            values[name] = read(document[key])
+    except _MismatchError as fault:
+        raise fault.within(f".{key}") from None
+    return kind(**values)
+
+
+def _reader(hint: Any, is_exact: bool) -> _Reader:
+    """The reader of a field's type."""
     if (inner := optional(hint)) is not None:
-        return None if value is None else _value(inner, value, is_exact, place)
+        return _optional_reader(_reader(inner, is_exact))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return decode(hint, value, is_exact=is_exact, place=place)
+        return partial(_object, hint, is_exact)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
-        if not isinstance(value, list):
-            raise DecodingError(f"{place} is {_name(value)} and no list")
-        return tuple(_value(arguments[0], item, is_exact, f"{place}[{index}]") for index, item in enumerate(value))
+        return partial(_list, _reader(arguments[0], is_exact))
     if origin is dict:
-        if not isinstance(value, dict):
-            raise DecodingError(f"{place} is {_name(value)} and no object")
-        return {key: _value(arguments[1], item, is_exact, f"{place}.{key}") for key, item in value.items()}
+        return partial(_mapping, _reader(arguments[1], is_exact))
+    return _float if hint is float else partial(_scalar, hint)
+
+
+def _optional_reader(read: _Reader) -> _Reader:
+    def read_optional(value: Any) -> Any:
+        return None if value is None else read(value)
+
+    return read_optional
+
+
+def _list(read: _Reader, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise _MismatchError(f"is {_name(value)} and no list")
+    found: list[Any] = []
+    try:
+        for item in value:
+            found.append(read(item))
+    except _MismatchError as fault:
+        raise fault.within(f"[{len(found)}]") from None
+    return tuple(found)
+
+
+def _mapping(read: _Reader, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _MismatchError(f"is {_name(value)} and no object")
+    found = {}
+    key = ""
+    try:
+        for key, item in value.items():
+            found[key] = read(item)
+    except _MismatchError as fault:
+        raise fault.within(f".{key}") from None
+    return found
+
+
+def _float(value: Any) -> float:
     # In Python a truth value is a number, and a number without a fraction no `float`.
-    if isinstance(value, hint) and (hint is bool or not isinstance(value, bool)):
+    if isinstance(value, float):
         return value
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    raise DecodingError(f"{place} is {_name(value)} and no {hint.__name__}")
+    raise _MismatchError(f"is {_name(value)} and no float")
+
+
+def _scalar(kind: type, value: Any) -> Any:
+    if type(value) is kind or (isinstance(value, kind) and not isinstance(value, bool)):
+        return value
+    raise _MismatchError(f"is {_name(value)} and no {kind.__name__}")
 
 
 def _name(value: object) -> str:

@@ -104,6 +104,11 @@ class Home:
         return self.root / "adaptive"
 
     @property
+    def placement_journals(self) -> Path:
+        """The folder of the journals of placed runs and of moves."""
+        return self.root / "placement"
+
+    @property
     def reserve(self) -> Path:
         """Room for the commands that change the home, so that a store on a full disk comes up."""
         return self.root / "reserve"

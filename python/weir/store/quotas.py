@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weir.amounts import Quantity, size
 from weir.store.answers import Quota, QuotaLimits
 from weir.store.control import Server, ask_all
 from weir.store.errors import SilentServerError, StoreError
+from weir.store.values import NO_LIMIT
 
+HEADER = ("kind", "name", "bytes", "of at most", "inodes", "of at most")
+"""Header of a table of quotas."""
 ATTRIBUTE = "weir.quota"
 """Extended attribute of every file of a mounted store, with the quotas of the process that reads it."""
 
@@ -47,6 +51,22 @@ class OwnerQuota:
         if self.id is None:
             return f"every {self.kind}"
         return user_name(self.id) if self.kind == "user" else group_name(self.id)
+
+    def row(self) -> tuple[str, str, Quantity, Quantity, Quantity, Quantity]:
+        """Give the quota as a row of a table.
+
+        Returns:
+            The cells below `HEADER`.
+        """
+        is_limit_alone = self.id is None
+        return (
+            self.kind,
+            self.name,
+            Quantity("-") if is_limit_alone else size(self.bytes),
+            Quantity(NO_LIMIT) if self.bytes_max is None else size(self.bytes_max),
+            Quantity("-") if is_limit_alone else Quantity(f"{self.inodes:,}"),
+            Quantity(NO_LIMIT) if self.inodes_max is None else Quantity(f"{self.inodes_max:,}"),
+        )
 
     def document(self) -> dict[str, Any]:
         """Give the quota as values for JSON.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from weir.cli.common.asking import administered, servers_up
 from weir.cli.common.errors import CommandError, tell
+from weir.cli.common.move_notes import MoveNotes
 from weir.store.errors import NotYetError, StoreError
 from weir.store.home import Home, find_cluster
 
@@ -40,11 +41,12 @@ def empty(home: Home, names: Sequence[str], rate: str | None) -> tuple[bool, int
     spelled = ", ".join(names)
     options = ["--drain", ",".join(names), *([] if rate is None else ["--rate", rate])]
     left = _await_count(servers, names, are_settled=True)
+    notes = MoveNotes(home, f"drain {spelled}")
     moved = passes = 0
     with mover_credential(home, None) as bearer:
         while left:
             fills, silent = target_fills(home, cluster, drained=names)
-            outcome = follow(start_mover(cluster, bearer, options, silent, ["/"]), fills)
+            outcome = follow(start_mover(cluster, bearer, options, silent, ["/"]), fills, notes)
             moved += len(outcome.moves)
             if outcome.code == INTERRUPTED:
                 return True, moved

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from weir.cli.common.errors import FAILED, CommandError, say, warn
+from weir.cli.common.move_notes import MoveNotes
 from weir.store.errors import StoreError
 from weir.store.home import Home, find_cluster
 
@@ -137,8 +138,8 @@ def start_mover(
     )
 
 
-def follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]]) -> Outcome:
-    """Show the progress of a mover until its end.
+def follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]], notes: MoveNotes) -> Outcome:
+    """Show the progress of a mover until its end, and note it.
 
     Args:
         fills: The fills of the targets.
@@ -158,8 +159,9 @@ def follow(mover: "subprocess.Popen[str]", fills: list[dict[str, Any]]) -> Outco
     summary: dict[str, Any] = {}
     moves = []
     left = []
-    with progress() as shown:
+    with progress() as shown, notes:
         for event in _shown(_events(mover.stdout), shown):
+            notes.take(event)
             kind = event.pop("event")
             if kind in ("moved", "would"):
                 moves.append(event)

@@ -41,7 +41,8 @@ def export(home: Home, part: str, file: Path | None, store: str, follow_seconds:
     rules (recording and alerting rules), board-store or board-jobs (boards, to be imported into Grafana).
 
     Prometheus reads a file of targets again whenever it changes. With --follow it is written anew when a server has
-    another address; a server keeps its series then, because its label `instance` is its number.
+    another address; a server keeps its series then, because its label `instance` is its number. A file of findings is
+    written when they differ, and every five minutes, so that Prometheus knows of a look that does not come.
     """
     from weir.monitoring import scrape_text, text_of
 
@@ -58,7 +59,7 @@ def export(home: Home, part: str, file: Path | None, store: str, follow_seconds:
         return
     _write(file, text)
     if follow_seconds is not None:
-        _follow(lambda: _MADE[part](home, store), file, text, follow_seconds)
+        _follow(part, lambda: _MADE[part](home, store), file, text, follow_seconds)
 
 
 def _targets(home: Home, store: str) -> str:
@@ -81,12 +82,13 @@ _MADE: dict[str, Callable[[Home, str], str]] = {_TARGETS: _targets, _FINDINGS: _
 """The parts that tell of a store that is up."""
 
 
-def _follow(make: Callable[[], str], file: Path, text: str, follow_seconds: float) -> None:
+def _follow(part: str, make: Callable[[], str], file: Path, text: str, follow_seconds: float) -> None:
     """Write the file anew when it differs, until Ctrl-C. It stays while no store is up."""
     from weir.store.errors import StoreError
 
     say(f"{file} is written anew each {follow_seconds:g} s if it differs; end it with Ctrl-C")
     told = ""
+    written = time.monotonic()
     try:
         while True:
             time.sleep(follow_seconds)
@@ -98,11 +100,20 @@ def _follow(make: Callable[[], str], file: Path, text: str, follow_seconds: floa
                 told = error.message
                 continue
             told = ""
-            if now != text:
+            if _is_news(part, now, text, time.monotonic() - written):
                 _write(file, now)
-                text = now
+                text, written = now, time.monotonic()
     except KeyboardInterrupt:
         pass
+
+
+def _is_news(part: str, now: str, text: str, age_seconds: float) -> bool:
+    """Whether a text is to be written in place of one that was written this long ago."""
+    if part != _FINDINGS:
+        return now != text
+    from weir.monitoring.findings import HEARTBEAT_SECONDS, are_alike
+
+    return age_seconds >= HEARTBEAT_SECONDS or not are_alike(now, text)
 
 
 def _write(file: Path, text: str) -> None:

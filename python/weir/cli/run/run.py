@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -124,7 +125,7 @@ def run(
         raise click.UsageError(
             "--trace-if-needed asks about the runs of a --placement, and needs a directory to --trace to"
         )
-    placing = None if placement is None else Placing(placement)
+    placing = None if placement is None else Placing(home, placement)
     if placing is not None and trace_if_needed and not placing.is_trace_due():
         trace = None
     reporting = Reporting(home, None if report is None else Path(report), trace, is_preloaded=not no_preload)
@@ -136,15 +137,41 @@ def run(
     with observing(folder_of(windows, trace, observe), window_seconds, observe, command[0]) as observation:
         added |= observation.variables
         if is_needless and prefix is None and not asked and not _is_store_up(home, mounted=placement is None):
-            code = _run(command, _without_store(os.environ) | added, (observation, reporting))
+            code = _run(command, _without_store(os.environ) | added, Beside(observation, reporting, placing))
         else:
             environment = _environment(home, prefix, no_preload) | added
             note_place(environment)
-            code = _run_as_job(home, credential, asked, command, environment, (observation, reporting))
+            beside = Beside(observation, reporting, placing)
+            code = _run_as_job(home, credential, asked, command, environment, beside)
     if placing is not None:
         placing.end(command[0])
     reporting.write(command)
     return code
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What goes on beside the program."""
+
+    observation: Observation
+    reporting: Reporting
+    placing: Placing | None
+
+    def prepare(self, environment: Mapping[str, str]) -> None:
+        """Take note of the program's variables."""
+        self.reporting.prepare(environment)
+        if self.placing is not None:
+            self.placing.prepare(environment)
+
+    def start(self) -> None:
+        """Begin, once the program runs."""
+        self.observation.start()
+        self.reporting.start()
+
+    def end(self) -> None:
+        """End, once the program has ended."""
+        self.observation.end()
+        self.reporting.end()
 
 
 def _run_as_job(
@@ -153,7 +180,7 @@ def _run_as_job(
     asked: dict[str, str | int],
     command: Sequence[str],
     environment: dict[str, str],
-    beside: tuple[Observation, Reporting],
+    beside: Beside,
 ) -> int:
     """Run the program under a grant, or under a credential that is minted for it."""
     from weir.store import step_journal
@@ -236,11 +263,11 @@ def _granted(home: Home, chosen: str | None, asked: dict[str, str | int]) -> Pat
     return path
 
 
-def _run(command: Sequence[str], environment: dict[str, str], beside: tuple[Observation, Reporting]) -> int:
+def _run(command: Sequence[str], environment: dict[str, str], beside: Beside) -> int:
     """Run the program as a child, hand signals on to it, and return its exit code."""
     import subprocess
 
-    beside[1].prepare(environment)
+    beside.prepare(environment)
     # Where SIGCHLD is ignored, the kernel reaps the program and its exit code is lost.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     watched = _SIGNALS | {signal.SIGCHLD}
@@ -258,16 +285,14 @@ def _run(command: Sequence[str], environment: dict[str, str], beside: tuple[Obse
         except OSError as error:
             return _refuse(command[0], error.strerror or str(error), _NOT_EXECUTABLE)
         # Their threads inherit the blocked signals, so that all of them come here.
-        for each in beside:
-            each.start()
+        beside.start()
         while (code := child.poll()) is None:
             received = signal.sigwaitinfo(watched)
             if received.si_signo != signal.SIGCHLD and received.si_code != _FROM_KERNEL:
                 child.send_signal(received.si_signo)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    for each in beside:
-        each.end()
+    beside.end()
     check_recorded(environment, command[0])
     return code if code >= 0 else _SIGNALLED - code
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from weir.room.changes import limit, quota, sharing, targets
-from weir.room.changes.offers import Place, Proposal
+from weir.room.changes.offers import Proposal
+from weir.room.sources import Sources
 from weir.room.visitors import Role
 
 
@@ -18,7 +19,7 @@ class Change:
     """
 
     role: Role
-    propose: Callable[[Place, Mapping[str, str]], Proposal]
+    propose: Callable[[Sources, Mapping[str, str]], Proposal]
 
 
 CHANGES: Mapping[str, Change] = {

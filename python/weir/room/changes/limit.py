@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from urllib.parse import quote, unquote
 
 from weir.amounts import share
-from weir.room.changes.offers import Place, Proposal, proposal
+from weir.room.changes.offers import Proposal, proposal
 from weir.room.errors import RoomError
 from weir.room.panels import Mark, Page, Panel, Text, table_of
+from weir.room.sources import Sources
 from weir.store.answers import LeasedJob
 from weir.store.control import Server, ask_all
 from weir.store.errors import StoreError
@@ -22,7 +23,7 @@ def spelled(job: str, user: str) -> str:
     return " ".join(quote(each, safe="", errors="replace") for each in (job, user))
 
 
-def propose(place: Place, query: Mapping[str, str]) -> Proposal:
+def propose(sources: Sources, query: Mapping[str, str]) -> Proposal:
     """Propose a limit.
 
     Args:
@@ -36,8 +37,8 @@ def propose(place: Place, query: Mapping[str, str]) -> Proposal:
     part = query.get("limit", "")
     if part not in PARTS:
         raise RoomError(f"{part or 'nothing'} is no limit that a job may get", hint=f"one of {', '.join(PARTS)}")
-    job = LeasedJob(name, _uid(place, name, user), limit=int(part.removesuffix("%")) / 100)
-    if _is_leased(place):
+    job = LeasedJob(name, _uid(sources, name, user), limit=int(part.removesuffix("%")) / 100)
+    if _is_leased(sources):
         raise RoomError("a lease is in force, which this limit would end", hint="`weir guard log` says why")
     return proposal(
         f"Limit {name} for a minute",
@@ -46,13 +47,13 @@ def propose(place: Place, query: Mapping[str, str]) -> Proposal:
         warning="It holds at once, on every server, and ends by itself, or where a guard begins a lease. Of "
         "this limit and that of the site the lower one counts.",
         shown=False,
-        look=lambda: _is_leased(place),
-        change=lambda: _changed(place, job),
+        look=lambda: _is_leased(sources),
+        change=lambda: _changed(sources, job),
     )
 
 
-def _uid(place: Place, name: str, user: str) -> int:
-    for jobs in ask_all(place.sources.find(), Server.jobs):
+def _uid(sources: Sources, name: str, user: str) -> int:
+    for jobs in ask_all(sources.find(), Server.jobs):
         if not isinstance(jobs, StoreError):
             for job in jobs:
                 if (job.job, job.user) == (name, user):
@@ -60,13 +61,13 @@ def _uid(place: Place, name: str, user: str) -> int:
     raise RoomError("the store knows no such job now", hint="choose one that is at work on the page Jobs")
 
 
-def _is_leased(place: Place) -> bool:
-    answers = ask_all(place.sources.find(), Server.lease)
+def _is_leased(sources: Sources) -> bool:
+    answers = ask_all(sources.find(), Server.lease)
     return any(not isinstance(answer, StoreError) and answer.is_leased for answer in answers)
 
 
-def _changed(place: Place, job: LeasedJob) -> Page:
-    servers = place.sources.find()
+def _changed(sources: Sources, job: LeasedJob) -> Page:
+    servers = sources.find()
     answers = ask_all(servers, lambda server: server.set_lease(None, [job], SECONDS))
     if all(isinstance(answer, StoreError) for answer in answers):
         raise next(answer for answer in answers if isinstance(answer, StoreError))

@@ -7,30 +7,15 @@ from dataclasses import dataclass, field
 
 from weir.room.errors import ForbiddenError, RoomError
 from weir.room.panels import Mark, Page, Panel, Text, table_of
-from weir.room.sources import Sources
 from weir.room.visitors import Role, Visitor
 from weir.store.control import Server
 from weir.store.errors import StoreError
-from weir.store.home import Home
 
 OFFERS_MAX = 1_000
 """Most changes that wait for a confirmation; the oldest is forgotten for a new one."""
 OFFER_SECONDS = 600.0
 """Time for which a confirmation holds."""
 _NAME_BYTES = 32
-
-
-@dataclass(frozen=True)
-class Place:
-    """The store that is changed.
-
-    Attributes:
-        sources: Its servers at present.
-        home: Its home.
-    """
-
-    sources: Sources
-    home: Home
 
 
 @dataclass(frozen=True)

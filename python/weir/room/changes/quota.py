@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 
 from weir.amounts import size_text
-from weir.room.changes.offers import Place, Proposal, noting, proposal
+from weir.room.changes.offers import Proposal, noting, proposal
 from weir.room.errors import RoomError
 from weir.room.panels import Mark, Page, Panel, Text, table_of
+from weir.room.sources import Sources
 from weir.store import values
 from weir.store.answers import QuotaLimits
 from weir.store.quotas import limits_of, set_limits
@@ -14,7 +15,7 @@ KINDS = ("user", "group", "every user", "every group")
 """Owners that the page offers; `every` is for owners without limits of their own."""
 
 
-def propose(place: Place, query: Mapping[str, str]) -> Proposal:
+def propose(sources: Sources, query: Mapping[str, str]) -> Proposal:
     """Propose other limits.
 
     Args:
@@ -25,7 +26,7 @@ def propose(place: Place, query: Mapping[str, str]) -> Proposal:
         StoreError: No store is up.
     """
     kind, number, name = _owner(query)
-    before = limits_of(place.sources.find(), kind, number)
+    before = limits_of(sources.find(), kind, number)
     wanted = QuotaLimits(
         bytes_max=_limit(query, "bytes", before.bytes_max, values.size_limit),
         inodes_max=_limit(query, "inodes", before.inodes_max, values.count_limit),
@@ -43,8 +44,8 @@ def propose(place: Place, query: Mapping[str, str]) -> Proposal:
         warning="They hold at once, on every server, and over restarts. Who is above a limit keeps its files, and gets "
         "no more until it is below. The owner has these limits of its own from then on.",
         shown=before,
-        look=lambda: limits_of(place.sources.find(), kind, number),
-        change=lambda: _changed(place, kind, number, wanted),
+        look=lambda: limits_of(sources.find(), kind, number),
+        change=lambda: _changed(sources, kind, number, wanted),
     )
 
 
@@ -77,9 +78,9 @@ def _words(limits: QuotaLimits) -> tuple[str, str]:
     )
 
 
-def _changed(place: Place, kind: str, number: int | None, wanted: QuotaLimits) -> Page:
+def _changed(sources: Sources, kind: str, number: int | None, wanted: QuotaLimits) -> Page:
     silent: list[Mark] = []
-    told = set_limits(place.sources.find(), kind, number, wanted, noting(silent))
+    told = set_limits(sources.find(), kind, number, wanted, noting(silent))
     rows: list[tuple[Text, ...]] = [
         (what, Mark(now, "good")) for what, now in zip(("bytes", "inodes"), _words(wanted), strict=True)
     ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from weir.room.changes.offers import Place, Proposal, noting, proposal
+from weir.room.changes.offers import Proposal, noting, proposal
 from weir.room.errors import RoomError
 from weir.room.panels import Mark, Page, Panel, Text, table_of
 from weir.room.sources import Sources
@@ -13,7 +13,7 @@ from weir.store.errors import StoreError
 from weir.store.sharing import set_everywhere
 
 
-def propose(place: Place, query: Mapping[str, str]) -> Proposal:
+def propose(sources: Sources, query: Mapping[str, str]) -> Proposal:
     """Propose another policy.
 
     Args:
@@ -24,13 +24,13 @@ def propose(place: Place, query: Mapping[str, str]) -> Proposal:
         StoreError: There is no such policy, or no store is up.
     """
     name, _ = check_sharing(query.get("policy", ""), None)
-    before = _sharings(place.sources)
+    before = _sharings(sources)
     if not before:
         raise RoomError("no server answers, so no policy can be changed", hint="`weir up` starts the servers again")
     rows: list[tuple[Text, ...]] = [
         (f"server {number}", f"{was.policy} by {was.scheduler}", Mark(name, "odd")) for number, was in before.items()
     ]
-    present = place.sources.present()
+    present = sources.present()
     at_work = [] if present.interval is None else [each.job for each in present.interval.jobs if each.job.active]
     was = ", ".join(sorted({sharing.policy for sharing in before.values()}))
     return proposal(
@@ -40,8 +40,8 @@ def propose(place: Place, query: Mapping[str, str]) -> Proposal:
         warning=f"It holds at once, for {len(at_work)} jobs at work now, and over restarts. The page What if tells "
         "what jobs of a past stretch would have had under it.",
         shown=before,
-        look=lambda: _sharings(place.sources),
-        change=lambda: _changed(place.sources, name),
+        look=lambda: _sharings(sources),
+        change=lambda: _changed(sources, name),
     )
 
 

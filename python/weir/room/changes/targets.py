@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from weir.amounts import rate_text, size_text
 from weir.deployment.growth import configuration_of
-from weir.room.changes.offers import Place, Proposal, proposal
+from weir.room.changes.offers import Proposal, proposal
 from weir.room.errors import RoomError
 from weir.room.panels import Mark, Page, Panel, Text, table_of
+from weir.room.sources import Sources
 from weir.store import values
 from weir.store.answers import Speed, Target, WantedSpeed
 from weir.store.claims import REQUEST_OF, claims
@@ -22,7 +23,7 @@ from weir.ways import make_folders
 _OPEN = "open"
 
 
-def propose_drain(place: Place, query: Mapping[str, str]) -> Proposal:
+def propose_drain(sources: Sources, query: Mapping[str, str]) -> Proposal:
     """Propose to empty a target, so that it can leave.
 
     Args:
@@ -33,27 +34,22 @@ def propose_drain(place: Place, query: Mapping[str, str]) -> Proposal:
         StoreError: No store is up, or the target's server does not answer.
     """
     name = _name(query)
-    server, target = _found(place, name)
+    server, target = _found(sources, name)
     if target.state != _OPEN:
         raise RoomError(f"{name} is {target.state}", hint=f"`weir target retire {name}` goes on with it")
-    held, free = size_text(target.used_bytes), _free_elsewhere(place, name)
-    return proposal(
-        f"Drain {name}",
-        f"target {name} {target.state} -> {RETIRING}",
-        [
-            ("new files", "get stripes here", Mark("get none", "odd")),
-            ("what it holds", held, Mark("goes to the other targets", "odd")),
-            ("free on the others", size_text(free), "" if free > target.used_bytes else Mark("too little", "bad")),
-            ("the target", target.state, Mark("leaves once it is empty, for good", "bad")),
-        ],
-        warning="Programs use the files meanwhile. Until the target has left, it can be opened again.",
-        shown=target.state,
-        look=lambda: _found(place, name)[1].state,
-        change=lambda: _drained(place, server, name),
-    )
+    held, free = size_text(target.used_bytes), _free_elsewhere(sources, name)
+    rows: list[tuple[Text, ...]] = [
+        ("new files", "get stripes here", Mark("get none", "odd")),
+        ("what it holds", held, Mark("goes to the other targets", "odd")),
+        ("free on the others", size_text(free), "" if free > target.used_bytes else Mark("too little", "bad")),
+        ("the target", target.state, Mark("leaves once it is empty, for good", "bad")),
+    ]
+    warning = "Programs use the files meanwhile. Until the target has left, it can be opened again."
+    state = (target.state, RETIRING)
+    return _of_state(sources, f"Drain {name}", name, state, rows, warning, lambda: _drained(sources, server, name))
 
 
-def propose_open(place: Place, query: Mapping[str, str]) -> Proposal:
+def propose_open(sources: Sources, query: Mapping[str, str]) -> Proposal:
     """Propose that a target which is being emptied takes files again.
 
     Args:
@@ -64,21 +60,42 @@ def propose_open(place: Place, query: Mapping[str, str]) -> Proposal:
         StoreError: No store is up, or the target's server does not answer.
     """
     name = _name(query)
-    server, target = _found(place, name)
+    server, target = _found(sources, name)
     if target.state == _OPEN:
         raise RoomError(f"{name} is open", hint="the page Placement shows targets that are being emptied")
+    rows: list[tuple[Text, ...]] = [("new files", "get no stripes here", Mark("get stripes here", "odd"))]
+    warning = "What has moved stays where it is; `weir rebalance` moves stripes back."
+    state = (target.state, _OPEN)
+    return _of_state(sources, f"Open {name} again", name, state, rows, warning, lambda: _opened(sources, server, name))
+
+
+def _of_state(
+    sources: Sources,
+    title: str,
+    name: str,
+    state: tuple[str, str],
+    rows: Sequence[tuple[Text, ...]],
+    warning: str,
+    change: Callable[[], Page],
+) -> Proposal:
+    """Propose another state of a target.
+
+    Args:
+        state: The state now, and the one in question.
+    """
+    before, then = state
     return proposal(
-        f"Open {name} again",
-        f"target {name} {target.state} -> {_OPEN}",
-        [("new files", "get no stripes here", Mark("get stripes here", "odd"))],
-        warning="What has moved stays where it is; `weir rebalance` moves stripes back.",
-        shown=target.state,
-        look=lambda: _found(place, name)[1].state,
-        change=lambda: _opened(place, server, name),
+        title,
+        f"target {name} {before} -> {then}",
+        rows,
+        warning=warning,
+        shown=before,
+        look=lambda: _found(sources, name)[1].state,
+        change=change,
     )
 
 
-def propose_speed(place: Place, query: Mapping[str, str]) -> Proposal:
+def propose_speed(sources: Sources, query: Mapping[str, str]) -> Proposal:
     """Propose to emulate a speed on a target.
 
     Args:
@@ -89,7 +106,7 @@ def propose_speed(place: Place, query: Mapping[str, str]) -> Proposal:
         StoreError: No store is up, or the target's server does not answer.
     """
     name = _name(query)
-    server, target = _found(place, name)
+    server, target = _found(sources, name)
     wanted = WantedSpeed(read=_rate(query, "read"), write=_rate(query, "write"))
     speed = target.speed
     reads, writes = (None, None) if speed is None else (speed.read_bytes_per_second, speed.write_bytes_per_second)
@@ -103,7 +120,7 @@ def propose_speed(place: Place, query: Mapping[str, str]) -> Proposal:
         rows,
         warning="It holds at once, and until the server is started again; programs wait for the slower device.",
         shown=(target.state, target.speed),
-        look=lambda: _state_and_speed(place, name),
+        look=lambda: _state_and_speed(sources, name),
         change=lambda: _slowed(server, target, wanted),
     )
 
@@ -126,10 +143,10 @@ def _rate(query: Mapping[str, str], name: str) -> str | None:
     return text
 
 
-def _found(place: Place, name: str) -> tuple[Server, Target]:
+def _found(sources: Sources, name: str) -> tuple[Server, Target]:
     """The server of a target, and the target as it is now."""
     number = name.partition(".")[0]
-    for server in place.sources.find():
+    for server in sources.find():
         if str(server.number) == number:
             for target in server.status().targets:
                 if target.target == name:
@@ -137,8 +154,8 @@ def _found(place: Place, name: str) -> tuple[Server, Target]:
     raise RoomError(f"the store has no target {name}", hint="the page Store lists them")
 
 
-def _state_and_speed(place: Place, name: str) -> tuple[str, Speed | None]:
-    _, target = _found(place, name)
+def _state_and_speed(sources: Sources, name: str) -> tuple[str, Speed | None]:
+    _, target = _found(sources, name)
     return target.state, target.speed
 
 
@@ -146,18 +163,18 @@ def _speed_words(bytes_per_second: int | None) -> str:
     return "as fast as the device" if bytes_per_second is None else f"at most {rate_text(bytes_per_second)}"
 
 
-def _free_elsewhere(place: Place, name: str) -> int:
-    others = [each for state in place.sources.present().states for each in state.targets if each.target != name]
+def _free_elsewhere(sources: Sources, name: str) -> int:
+    others = [each for state in sources.present().states for each in state.targets if each.target != name]
     return sum(max(each.capacity_bytes - each.used_bytes, 0) for each in others if each.state == _OPEN)
 
 
-def _drained(place: Place, server: Server, name: str) -> Page:
+def _drained(sources: Sources, server: Server, name: str) -> Page:
     notes: list[Notice] = []
-    begin_retirement(configuration_of(place.home, notes.append), server, name)
-    log = place.home.root / "room" / f"drain-{name}.log"
+    begin_retirement(configuration_of(sources.home, notes.append), server, name)
+    log = sources.home.root / "room" / f"drain-{name}.log"
     make_folders(log.parent, 0o700)
     environment = {**os.environ, REQUEST_OF: claims().get("Weir-Request-Of", "")}
-    words = [sys.executable, "-m", "weir.cli", "--home", str(place.home.root), "target", "retire", name]
+    words = [sys.executable, "-m", "weir.cli", "--home", str(sources.home.root), "target", "retire", name]
     with log.open("w") as said:
         # It goes on without the room.
         moves = subprocess.Popen(
@@ -172,9 +189,9 @@ def _drained(place: Place, server: Server, name: str) -> Page:
     return _page(f"{name} is being emptied", rows, notes)
 
 
-def _opened(place: Place, server: Server, name: str) -> Page:
+def _opened(sources: Sources, server: Server, name: str) -> Page:
     notes: list[Notice] = []
-    reopen(configuration_of(place.home, notes.append), server, name)
+    reopen(configuration_of(sources.home, notes.append), server, name)
     return _page(f"{name} is open again", [("new files", Mark("get stripes here", "good"))], notes)
 
 

@@ -11,8 +11,6 @@ from weir.room.sources import Sources
 from weir.room.visitors import Visitor
 
 _HEADER = ("level", "what", "cause", "since", "at risk", "what mends it")
-_OF_USERS = {"quota-reached", "quota-near", "job-blocked", "credential-ending", "deployment-failed", "guard-died"}
-"""Codes whose findings name users or their jobs."""
 _TONES = {"error": "bad", "warning": "odd", "notice": "good"}
 
 
@@ -22,7 +20,7 @@ def panel_of(findings: Sequence[Finding], visitor: Visitor, problem: str = "") -
     Args:
         problem: The reason why nothing is known; empty where something is.
     """
-    rows = [_row(each, is_named=visitor.sees_all or each.code not in _OF_USERS) for each in findings]
+    rows = [_row(each, is_named=visitor.sees_all or not CODES[each.code].names_users) for each in findings]
     none = problem or "nothing is wrong"
     return Panel("findings", "Findings", table=table_of(_HEADER, rows), none=none)
 
@@ -33,7 +31,7 @@ def past_panel_of(sources: Sources, look: Look, visitor: Visitor) -> Panel:
         found = [] if history is None else found_at(history, look.until)
     rows: list[tuple[Text, ...]] = []
     for each in found:
-        is_named = visitor.sees_all or each.code not in _OF_USERS
+        is_named = visitor.sees_all or not CODES[each.code].names_users
         cause = f"{each.cause if is_named else CODES[each.code].meaning} [{each.code}]"
         rows.append((Mark(each.level, _TONES[each.level]), each.object if is_named else "-", cause))
     header = ("level", "what", "cause as it was first found")

@@ -58,7 +58,7 @@ def _guard(sources: Sources, look: Look, visitor: Visitor) -> Panel:
     header = ("at", "did", "action", "for", "against", "slowdown before", "after", "reason")
     none = "the guard did nothing in this time: `weir guard` protects jobs that stay slowed"
     try:
-        lines = [] if sources.home is None else Journal(sources.home.root / FOLDER).lines()
+        lines = Journal(sources.home.root / FOLDER).lines()
     except GuardError as error:
         return Panel("guard", "What the guard did", none=error.line)
     timed = (line for line in lines if isinstance(line["time"], float))

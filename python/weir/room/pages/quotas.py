@@ -1,15 +1,12 @@
 """The section *Quotas* of the page *Store*: what users and groups have, and may have."""
 
-from weir.amounts import Quantity, size
 from weir.errors import WeirError
 from weir.room.changes.quota import KINDS
 from weir.room.panels import Field, Form, Panel, Text, chosen, table_of
 from weir.room.sources import Sources
 from weir.room.visitors import Visitor
-from weir.store import values
-from weir.store.quotas import OwnerQuota
+from weir.store.quotas import HEADER
 
-_HEADER = ("kind", "name", "bytes", "of at most", "inodes", "of at most")
 _FORM = Form(
     "quota",
     "Change limits",
@@ -30,17 +27,5 @@ def panel_of(sources: Sources, visitor: Visitor) -> Panel:
         return Panel("quotas", "Quotas", none=error.line)
     seen = [each for each in found if visitor.sees_all or (each.kind, each.name) == ("user", visitor.user)]
     words = "An owner without limits of its own has those of every user, or of every group."
-    rows = [_row(each) for each in seen]
-    return Panel("quotas", "Quotas", words, table_of(_HEADER, rows), none="nobody has files or limits", forms=(_FORM,))
-
-
-def _row(owner: OwnerQuota) -> tuple[Text, ...]:
-    is_limit_alone = owner.id is None
-    return (
-        owner.kind,
-        owner.name,
-        Quantity("-") if is_limit_alone else size(owner.bytes),
-        Quantity(values.NO_LIMIT) if owner.bytes_max is None else size(owner.bytes_max),
-        Quantity("-") if is_limit_alone else Quantity(f"{owner.inodes:,}"),
-        Quantity(values.NO_LIMIT if owner.inodes_max is None else f"{owner.inodes_max:,}"),
-    )
+    rows: list[tuple[Text, ...]] = [each.row() for each in seen]
+    return Panel("quotas", "Quotas", words, table_of(HEADER, rows), none="nobody has files or limits", forms=(_FORM,))
