@@ -112,6 +112,14 @@ mutants! {
     RestoredLikeLost,
     /// A start from a journal that is older than the objects keeps the epochs of files that it knows.
     OlderEpochsKept,
+    /// A cut that was under way in an older journal takes its file back to the epoch under which it was decided.
+    CutsLowerEpochs,
+    /// A target takes a capability that was made before its start, which forgot the files that were removed.
+    FreshBeforeStart,
+    /// The append turn of a client that was gone during the last step of a move passes on uncut.
+    FrozenPassedUncut,
+    /// The answer to a change that was carried out before does not wait until mounts have dropped their pages.
+    ResendsUnawaited,
 }
 
 thread_local! {

@@ -143,7 +143,10 @@ impl Namespace {
             | Change::Moved { .. }
             | Change::NamesCounted { .. } => self.names.apply(change),
             Change::UseCounted => return files.correct_usage(),
-            Change::Disposed { ino, removal } => files.dispose(*ino, *removal),
+            Change::Disposed { ino, removal } => {
+                self.appends.forget(*ino);
+                files.dispose(*ino, *removal)
+            }
             Change::Resized { ino, size_bytes, permissions, cut, at } => {
                 if cut.is_some() {
                     self.appends.cut(*ino);

@@ -3,6 +3,7 @@
 use super::appends::NextTurn;
 use super::core::Namespace;
 use super::decision::{Answer, Caller, Decision};
+use super::intents::Intent;
 use weir_wire::{Capability, ClientId, Errno, HandleId, Ino, Moment, Reply};
 
 /// The legacy of a client that is gone.
@@ -11,7 +12,7 @@ pub struct Departure {
     /// The decision to journal and commit: files that only the client kept alive go.
     pub decision: Decision,
     /// Append turns that pass on to others. The owner takes the client's own turns before ([`Namespace::take_turn`]), because
-    /// bytes of the client may still be on their way to a target: those left here are of files that are being cut.
+    /// bytes of the client may still be on their way to a target: those left here are of files that are being cut, or moved and then cut.
     pub turns: Vec<NextTurn>,
     /// Descriptions without any holder: their locks go.
     pub closed: Vec<(Ino, HandleId)>,
@@ -37,7 +38,8 @@ impl Namespace {
         self.recent.forget(client);
         let next = self.intents.next();
         let (changes, closed) = self.files_mut().drop_client(client, next);
-        let turns = self.appends.drop_client(self.names.files(), client);
+        let cuts = |intent| matches!(self.intents.get(intent), Some(Intent::Cut { .. }));
+        let turns = self.appends.drop_client(self.names.files(), client, cuts);
         Departure { decision: Decision::of(changes, Answer::Now(Reply::Done, Vec::new())), turns, closed }
     }
 

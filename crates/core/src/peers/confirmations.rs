@@ -1,7 +1,8 @@
 //! Capabilities of files with another home: some are known to hold, and the home must be asked about the others.
 //!
 //! A target cannot see a description end. It takes a capability that its home made a moment ago, and asks the home about an
-//! older one; the home's word holds as long again.
+//! older one; the home's word holds as long again. A start forgets which files were removed meanwhile, so the first request with a
+//! capability from before the start asks the home, too.
 //!
 //! A client that uses locks shows the fence of the home. A target takes the fence that it heard from the home last, and asks
 //! the home about any other one: so the first read of a lock's next holder shuts out everything that was sent under the lock
@@ -54,6 +55,8 @@ pub(crate) struct Waiting {
 /// The words of other homes about capabilities of their files, and the news for them of objects here.
 #[derive(Default)]
 pub(crate) struct Confirmations {
+    /// Unix time of the start. The removals before are forgotten, so a capability that is not younger says nothing by its age.
+    started_seconds: u64,
     confirmed: HashMap<Named, Nanos>,
     /// The fence that each home told last.
     fences: HashMap<ServerId, Fence>,
@@ -71,6 +74,11 @@ fn named(capability: &Capability) -> Named {
 }
 
 impl Confirmations {
+    /// Begins at a start, which was at this Unix time.
+    pub(crate) fn new(started_seconds: u64) -> Confirmations {
+        Confirmations { started_seconds, ..Confirmations::default() }
+    }
+
     /// Notes that the home of a file had its object removed.
     pub(crate) fn removed(&mut self, ino: Ino, now: Nanos) {
         if self.removed.insert(ino, now).is_none() {
@@ -129,7 +137,7 @@ impl Confirmations {
         if !self.admits(capability.ino, fence) {
             return Standing::Unknown;
         }
-        if seconds <= capability.issued_seconds + limits::CAPABILITY_FRESH_SECONDS {
+        if self.is_fresh(capability, seconds) {
             return Standing::Holds;
         }
         match self.age(capability, now) {
@@ -140,6 +148,15 @@ impl Confirmations {
             }
             _ => Standing::Unknown,
         }
+    }
+
+    /// Whether the home made a capability a moment ago, and in this start: else its file may have gone, and the object here with it.
+    fn is_fresh(&self, capability: &Capability, seconds: u64) -> bool {
+        let started_seconds = self.started_seconds;
+        #[cfg(any(test, feature = "world"))]
+        let started_seconds = if mutants::is(Mutant::FreshBeforeStart) { 0 } else { started_seconds };
+        let issued_seconds = capability.issued_seconds;
+        issued_seconds > started_seconds && seconds <= issued_seconds + limits::CAPABILITY_FRESH_SECONDS
     }
 
     /// Holds a request until the home of its file has said whether the capability holds.
@@ -202,5 +219,31 @@ impl Confirmations {
         if self.queued.insert(named(capability)) {
             self.to_ask.entry(capability.ino.home()).or_default().push_back(*capability);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_wire::{Description, Rights, SiteKey};
+
+    #[test]
+    fn the_home_is_asked_about_a_capability_from_before_the_start_that_forgot_removals() {
+        let key = SiteKey::new([7; 32]);
+        let of = Description { ino: Ino((1 << 48) + 5), handle: HandleId(9), uid: 0 };
+        let rights = Rights { read: true, write: false };
+        let mut here = Confirmations::new(1_000);
+        let mut holds = |issued_seconds: u64| {
+            let capability = key.capability(of, rights, issued_seconds);
+            matches!(here.standing(&capability, Fence::NONE, Nanos::ZERO, 1_010), Standing::Holds)
+        };
+        assert_eq!([990, 1_000, 1_001, 1_010].map(&mut holds), [false, false, true, true]);
+        let old = key.capability(of, rights, 990);
+        let answer = Ok((PeerReply::Confirmed { holds: vec![true], fence: Fence(1) }, Vec::new()));
+        here.answered(of.ino.home(), &[old], &answer, Nanos::ZERO);
+        assert!(matches!(here.standing(&old, Fence::NONE, Nanos::ZERO, 1_010), Standing::Holds));
+        here.removed(of.ino, Nanos::ZERO);
+        let young = key.capability(of, rights, 1_010);
+        assert!(matches!(here.standing(&young, Fence::NONE, Nanos::ZERO, 1_010), Standing::Refused(_)));
     }
 }

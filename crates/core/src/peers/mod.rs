@@ -45,13 +45,13 @@ pub(crate) enum Asked {
 }
 
 impl Peers {
-    /// No peer is known yet.
-    pub(crate) fn new(lines: Box<dyn Lines>) -> Peers {
+    /// No peer is known yet at the start, which was at this Unix time.
+    pub(crate) fn new(lines: Box<dyn Lines>, started_seconds: u64) -> Peers {
         Peers {
             lines,
             addresses: HashMap::new(),
             asked: Slab::new(),
-            confirmations: Confirmations::default(),
+            confirmations: Confirmations::new(started_seconds),
             objects: ObjectsElsewhere::default(),
         }
     }

@@ -5,7 +5,7 @@ use super::recalls::{Recalls, Told, DROP_WAIT};
 use super::request::{Drops, Outcome, Token};
 use std::collections::HashMap;
 use weir_fairshare::Nanos;
-use weir_wire::{ClientId, Reply, Sequence};
+use weir_wire::{ClientId, Ino, Reply, Sequence};
 
 /// The kernel pages of mounts, and the requests that wait for them.
 #[derive(Default)]
@@ -41,6 +41,11 @@ impl Pages {
     /// As [`Recalls::others_hold`].
     pub(crate) fn others_hold(&self, client: ClientId, holders: &[ClientId]) -> bool {
         self.recalls.others_hold(client, holders)
+    }
+
+    /// As [`Recalls::owed`].
+    pub(crate) fn owed(&self, ino: Ino, clients: impl Iterator<Item = ClientId>) -> Drops {
+        self.recalls.owed(ino, clients)
     }
 
     /// Whether requests wait for pages.

@@ -150,6 +150,15 @@ impl Recalls {
         drops
     }
 
+    /// The drops of a file that these mounts were told of and have not confirmed, as far as anybody waits for them.
+    pub(crate) fn owed(&self, ino: Ino, clients: impl Iterator<Item = ClientId>) -> Drops {
+        let owed = clients.filter_map(|client| {
+            let mount = self.mounts.get(&client).filter(|mount| mount.is_waited_for())?;
+            Some((client, ino, *mount.latest.get(&ino)?))
+        });
+        owed.collect()
+    }
+
     /// The mount has dropped everything up to `done`.
     pub(crate) fn confirm(&mut self, client: ClientId, done: Sequence) {
         let Some(mount) = self.mounts.get_mut(&client) else { return };
@@ -223,6 +232,22 @@ mod tests {
         recalls.confirm(mount, sequence);
         assert!(recalls.are_done(&drops));
         assert!(recalls.next(mount).is_none());
+    }
+
+    #[test]
+    fn a_change_that_is_sent_again_waits_for_what_its_first_answer_waits_for() {
+        let (mount, late) = (ClientId(1), ClientId(2));
+        let mut recalls = Recalls::default();
+        recalls.meet(mount, None);
+        recalls.meet(late, None);
+        let owed = |recalls: &Recalls| recalls.owed(FILE, [mount, late].into_iter());
+        assert!(owed(&recalls).is_empty());
+        let drops = recalls.tell(PAGES, &[mount, late]);
+        assert_eq!(owed(&recalls), drops);
+        recalls.are_late(&vec![drops[1]], Nanos::from_millis(2_000));
+        assert_eq!(owed(&recalls)[..], drops[..1]);
+        recalls.confirm(mount, Sequence(drops[0].2));
+        assert!(owed(&recalls).is_empty());
     }
 
     #[test]

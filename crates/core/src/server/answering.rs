@@ -31,10 +31,11 @@ impl Server {
     /// Ends the service of a request, and answers it once other mounts have dropped their pages.
     pub(super) fn conclude(&mut self, token: Token, mut outcome: Outcome) {
         self.end_service(&token);
-        if outcome.drops.is_empty() {
+        let mut drops = std::mem::take(&mut outcome.drops);
+        drops.extend(self.owed_drops(&token, &outcome.reply));
+        if drops.is_empty() {
             return self.reply(token, outcome);
         }
-        let drops = std::mem::take(&mut outcome.drops);
         self.requests.hold_for_pages(token, Then::Reply(Box::new(outcome)), drops, self.clock.now());
     }
 

@@ -211,7 +211,7 @@ impl Server {
             locks: LockTable::default(),
             errands: Errands::new(workers),
             exchange: Exchange::new(report, lambda, Nanos::ZERO),
-            peers: Peers::new(lines),
+            peers: Peers::new(lines, clock.started_milliseconds() / 1000),
             accounts: Accounts::new(targets.len()),
             windows: Windows::new(Nanos::from(config.window), config.windows_kept, clock.started()),
             notices: Notices::default(),

@@ -1,11 +1,13 @@
 //! Kernels of mounts: requests wait until pages are dropped or written back, and moved directories looked up.
 
 use super::Server;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use crate::namespace::LeaseKind;
 use crate::namespace::{errno, Change};
-use crate::requests::objects::growing_capability;
+use crate::requests::objects::{growing_capability, overwritten};
 use crate::requests::pages::Then;
-use crate::requests::request::{Drops, Outcome, Step, Token};
+use crate::requests::request::{Drops, InHand, Outcome, Step, Token};
 use weir_wire::{ClientId, FileChange, Ino, Reply, Request, Sequence};
 
 impl Server {
@@ -38,6 +40,32 @@ impl Server {
         let holders = self.namespace.files().leases().of_pages(ino);
         let others: Vec<ClientId> = holders.filter(|&client| client != writer).collect();
         self.requests.pages().recalls().tell(FileChange { ino, pages: true, grown_to: None }, &others)
+    }
+
+    /// The drops that the answer to a change of a file waits for, whichever request told of them. A change that was carried out and is sent
+    /// again tells nobody, while its first answer may still wait.
+    pub(super) fn owed_drops(&self, token: &Token, reply: &Reply) -> Drops {
+        #[cfg(any(test, feature = "world"))]
+        if mutants::is(Mutant::ResendsUnawaited) {
+            return Drops::new();
+        }
+        let InHand { request, sender, .. } = &self.requests[token];
+        let changed = match (request, reply) {
+            (_, Reply::Failed(_)) => None,
+            (Request::Change { change, .. }, Reply::Attributes(attributes)) => {
+                change.size_bytes.map(|_| attributes.ino)
+            }
+            (Request::Open { flags, .. }, Reply::Opened { attributes, .. }) => {
+                flags.truncate.then_some(attributes.ino)
+            }
+            (Request::Publish { capability, .. } | Request::AppendEnd { capability, .. }, _) => {
+                Some(capability.ino)
+            }
+            (request, _) => overwritten(request),
+        };
+        let Some(ino) = changed else { return Drops::new() };
+        let holders = self.namespace.files().leases().of_file(ino);
+        self.requests.pages_here().owed(ino, holders.filter(|&holder| holder != sender.client))
     }
 
     /// Whether others have to write back pages of `ino` before `client` changes the file.

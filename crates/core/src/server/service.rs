@@ -109,7 +109,7 @@ impl Server {
         let request = &mut self.requests[&token];
         request.discard(reply.clone(), &mut self.targets);
         if request.arrival.is_complete() {
-            return self.reply(token, Outcome::of(reply));
+            return self.conclude(token, Outcome::of(reply));
         }
         self.receive_now(token);
     }

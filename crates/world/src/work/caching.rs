@@ -66,8 +66,15 @@ impl Kernel {
 pub(crate) fn follow(task: Task, server: usize, kernel: &Rc<RefCell<Kernel>>) -> super::Work {
     let kernel = Rc::clone(kernel);
     Box::pin(async move {
-        let mut done = Sequence(0);
+        let remembered = || task.client.borrow_mut().memory(server);
+        let (mut done, mut memory) = (Sequence(0), remembered());
         loop {
+            if remembered() != memory {
+                // A server that was lost between two polls forgot the watches of that time.
+                memory = remembered();
+                kernel.borrow_mut().drop_everything(server);
+                done = Sequence(0);
+            }
             let poll = task.poll(server, Request::Invalidations { done });
             let reply = loop {
                 if kernel.borrow().has_ended {
@@ -86,6 +93,7 @@ pub(crate) fn follow(task: Task, server: usize, kernel: &Rc<RefCell<Kernel>>) ->
                     done = sequence;
                 }
                 _ => {
+                    memory = remembered();
                     kernel.borrow_mut().drop_everything(server);
                     done = Sequence(0);
                     task.wait_until(task.now() + RETRY_PAUSE).await;

@@ -24,6 +24,8 @@ const ATTRIBUTE: &str = "user.value";
 const INCLUDED_BYTES: u64 = 1024;
 const NAME_BYTES: u64 = 192;
 const ATTRIBUTE_BYTES: u64 = 128;
+/// All servers run again by then, and count what they did not lose.
+const RESTED: Nanos = Nanos::from_millis(40_000);
 const PAUSE: Nanos = Nanos::from_millis(20);
 /// Tries of a call that fits, once nothing fails any more: the reports of one moment cost one of them at most.
 const TRIES: u64 = 3;
@@ -80,6 +82,12 @@ impl Limiting {
         self.troubles.borrow_mut().note_ready();
         for _ in 0..OPERATIONS {
             self.operate().await?;
+        }
+        self.task.wait_until(RESTED).await;
+        if self.losses != self.troubles.borrow().losses() {
+            // A loss since the last operation has taken what was not synced.
+            self.look().await?;
+            self.note_rest(true);
         }
         self.task.wait_until(SETTLED).await;
         self.look().await?;

@@ -3,6 +3,9 @@
 //! [`Appends`] holds the append turns: who may write at the end of a file now, and who waits. The journal does not have them. A start
 //! forgets all turns, and whoever had one may still write; so the first append since then to an older file cuts it at its end.
 //!
+//! The last step of a move keeps a file from being cut, and raises the epochs of the moved objects alone. So where the client of a turn is
+//! gone meanwhile, the next append cuts the file, too.
+//!
 //! Promises: appenders of a file follow each other in the order of their requests; no turn passes on in the midst of a cut; a turn that
 //! was taken is worth nothing. Appends ask the files for rights, ends and cuts, and publish by them; they know no name.
 
@@ -18,6 +21,8 @@ use super::draft::Draft;
 use super::errno::{EAGAIN, EBADF, EFBIG};
 use super::files::{Files, InoMap};
 use super::intents::IntentId;
+#[cfg(any(test, feature = "world"))]
+use crate::mutants::{self, Mutant};
 use std::collections::{HashMap, HashSet};
 use turns::{Asked, Turns};
 use weir_placement::{Layout, TargetId};
@@ -32,6 +37,8 @@ pub(crate) struct Appends {
     first_of_start: u64,
     /// Files of earlier starts that were cut since the last one.
     settled: HashSet<Ino>,
+    /// Files that were not cut when the client of their turn went.
+    uncut: HashSet<Ino>,
     files: InoMap<Turns>,
     clients: HashMap<ClientId, HashSet<Ino>>,
 }
@@ -221,9 +228,21 @@ impl Appends {
         }
     }
 
-    /// Takes every turn and every place in a queue from a client, and gives the turns to others.
-    pub(crate) fn drop_client(&mut self, files: &Files, client: ClientId) -> Vec<NextTurn> {
-        self.forget_client(client).into_iter().map(|ino| self.pass(files, ino)).collect()
+    /// Takes every turn and every place in a queue from a client, and gives the turns to others. `cuts` says whether an intent about a file
+    /// raises the epochs of all its objects.
+    pub(crate) fn drop_client(
+        &mut self,
+        files: &Files,
+        client: ClientId,
+        cuts: impl Fn(IntentId) -> bool,
+    ) -> Vec<NextTurn> {
+        let ended = self.forget_client(client);
+        #[cfg(any(test, feature = "world"))]
+        let cuts = |intent| cuts(intent) || mutants::is(Mutant::FrozenPassedUncut);
+        let uncut =
+            ended.iter().copied().filter(|&ino| files.cut_of(ino).is_some_and(|intent| !cuts(intent)));
+        self.uncut.extend(uncut);
+        ended.into_iter().map(|ino| self.pass(files, ino)).collect()
     }
 }
 

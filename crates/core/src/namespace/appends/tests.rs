@@ -50,7 +50,36 @@ fn appenders_follow_each_other_but_for_a_cut() {
         ask(&mut appends, &files, 3),
         Ok(TurnReply::Now(Reply::Turn { offset: 0, epoch: 1, .. }))
     ));
-    assert_eq!(appends.drop_client(&files, ClientId(3)), [NextTurn::Nobody]);
+    assert_eq!(appends.drop_client(&files, ClientId(3), |_| true), [NextTurn::Nobody]);
+}
+
+#[test]
+fn a_file_is_cut_before_its_next_append_where_the_client_of_its_turn_went_during_a_move() {
+    let (mut files, mut appends) = (started(), Appends::default());
+    let capability = opened(&mut files, WRITING);
+    let (who, ino) = (Identity { uid: 1, gid: 1, groups: Vec::new() }, capability.ino);
+    let must_cut = |appends: &Appends, files: &Files| appends.must_cut(files, &caller(&who, 2), &capability);
+    appends.begin(1, ino.sequence());
+    for (intent, is_cut, must) in [
+        (Intent::Cut { ino, size_bytes: 0, epoch: 1, objects: Vec::new(), at: NOW }, true, false),
+        (Intent::Freeze { ino }, false, true),
+        (Intent::Seal { ino, epoch: 1, objects: Vec::new() }, false, true),
+    ] {
+        for client in [1, 2] {
+            assert!(appends.ask(&files, &caller(&who, client), &capability).is_ok());
+        }
+        files.mark(IntentId(5), 1, &intent);
+        let waiting = vec![Appender { client: ClientId(2), request: RequestId(1) }];
+        let dropped = appends.drop_client(&files, ClientId(1), |_| is_cut);
+        assert_eq!(dropped, [NextTurn::AfterCut(IntentId(5), waiting)]);
+        files.unmark(IntentId(5), &intent);
+        assert_eq!(must_cut(&appends, &files), must, "{intent:?}");
+        appends.cut(ino);
+        assert!(!must_cut(&appends, &files));
+    }
+    appends.uncut.insert(ino);
+    appends.forget(ino);
+    assert!(!must_cut(&appends, &files));
 }
 
 #[test]

@@ -44,8 +44,11 @@ impl Appends {
         *self = Appends { last: u64::from(start) << 32, first_of_start: next_sequence, ..Appends::default() };
     }
 
-    /// Whether a client may still write to a file in a turn that it had of an earlier start.
+    /// Whether a client may still write to a file in a turn that it had of an earlier start, or before it was gone.
     pub(super) fn may_be_written(&self, ino: Ino) -> bool {
+        if self.uncut.contains(&ino) {
+            return true;
+        }
         #[cfg(any(test, feature = "world"))]
         if mutants::is(Mutant::TurnsOutliveStart) {
             return false;
@@ -55,6 +58,7 @@ impl Appends {
 
     /// A file is cut: nothing that was begun before takes effect.
     pub(crate) fn cut(&mut self, ino: Ino) {
+        self.uncut.remove(&ino);
         if ino.sequence() >= self.first_of_start {
             return;
         }
@@ -62,6 +66,11 @@ impl Appends {
             self.settled.clear();
         }
         self.settled.insert(ino);
+    }
+
+    /// A file is gone.
+    pub(crate) fn forget(&mut self, ino: Ino) {
+        self.uncut.remove(&ino);
     }
 
     pub(super) fn is_taken(&self, ino: Ino) -> bool {

@@ -298,7 +298,8 @@ impl Files {
         [None, None]
     }
 
-    /// Gives a file a size and an epoch.
+    /// Gives a file a size, and an epoch unless the file has a greater one: a cut that was under way in an older journal was decided under an
+    /// epoch before that start's, and ends under the start's.
     pub(crate) fn resize(&mut self, ino: Ino, size_bytes: u64, epoch: u64, at: Moment) {
         self.change(ino, |inode| {
             inode.modified = at;
@@ -307,7 +308,10 @@ impl Files {
                 let before = file.extent();
                 file.size_bytes = size_bytes;
                 file.allocated_bytes = file.allocated_bytes.min(allocation_of(size_bytes));
-                file.epoch = epoch;
+                let least = file.epoch;
+                #[cfg(any(test, feature = "world"))]
+                let least = if mutants::is(Mutant::CutsLowerEpochs) { 0 } else { least };
+                file.epoch = epoch.max(least);
                 file.note_holes(before);
             }
         });

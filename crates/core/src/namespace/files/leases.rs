@@ -140,6 +140,11 @@ impl Leases {
         }
     }
 
+    /// The mounts that hold something of a file.
+    pub(crate) fn of_file(&self, ino: Ino) -> impl Iterator<Item = ClientId> + '_ {
+        self.by_file.get(&ino).into_iter().flat_map(|file| file.leases.keys().copied())
+    }
+
     /// The mounts that hold pages of a file.
     pub(crate) fn of_pages(&self, ino: Ino) -> impl Iterator<Item = ClientId> + '_ {
         let leases = self.by_file.get(&ino).into_iter().flat_map(|file| &file.leases);

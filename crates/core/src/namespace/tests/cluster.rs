@@ -114,19 +114,31 @@ impl Cluster {
             next_request: 1,
         };
         for server in 0..usize::from(servers) {
-            cluster.start(server);
+            cluster.start(server, false);
         }
         cluster
     }
 
-    fn start(&mut self, server: usize) {
-        let start = self.servers[server].start(0, self.now);
+    fn start(&mut self, server: usize, is_older: bool) {
+        let mut start = self.servers[server].start(0, self.now);
+        if let Change::Started { is_older: raises, .. } = &mut start {
+            *raises = is_older;
+        }
         self.journal(server, std::slice::from_ref(&start));
         self.servers[server].apply(&start);
     }
 
     /// Kills a server and brings it back from its journal.
     pub(super) fn restart(&mut self, server: usize) {
+        self.replay(server, false);
+    }
+
+    /// Brings a server back from its journal, which is older than the objects.
+    pub(super) fn restore(&mut self, server: usize) {
+        self.replay(server, true);
+    }
+
+    fn replay(&mut self, server: usize, is_older: bool) {
         let mut fresh = Namespace::new(settings(server as u16, self.servers.len() as u16));
         for change in &self.journals[server] {
             fresh.apply(change);
@@ -136,7 +148,7 @@ impl Cluster {
         self.replace(server, fresh);
         self.now.seconds += 10;
         self.undone.retain(|(from, _)| *from != server);
-        self.start(server);
+        self.start(server, is_older);
         let effects = self.servers[server].pending_effects();
         self.carry_out_all(server, effects);
     }

@@ -228,6 +228,34 @@ fn a_truncation_that_was_cut_short_is_finished_by_the_next_start() {
 }
 
 #[test]
+fn a_cut_under_way_in_an_older_journal_leaves_its_file_an_epoch_that_all_objects_take() {
+    let mut cluster = Cluster::new(2);
+    let opened = cluster.send(0, &root(), &create("file")).unwrap();
+    let Reply::Opened { attributes, capability, .. } = opened else { panic!("{opened:?}") };
+    let publication = Publication { end: 100_000, written_bytes: 100_000, epoch: 0, reserved_end: 0 };
+    cluster.send(0, &root(), &Request::Publish { capability, publication }).unwrap();
+    let truncated = |cluster: &mut Cluster, size_bytes: u64| {
+        let change = AttributeChange { size_bytes: Some(size_bytes), ..Default::default() };
+        let truncate = Request::Change { at: At::inode(attributes.ino), follow: false, change };
+        cluster.send(0, &root(), &truncate).unwrap();
+    };
+    cluster.holds_effects = true;
+    truncated(&mut cluster, 5000);
+    let backup = cluster.journals[0].clone();
+    cluster.holds_effects = false;
+    cluster.catch_up(0);
+    truncated(&mut cluster, 4000);
+    truncated(&mut cluster, 3000);
+    cluster.journals[0] = backup;
+    cluster.restore(0);
+    let now = cluster.attributes(&root(), At::inode(attributes.ino), false).unwrap();
+    assert_eq!(now.size_bytes, 5000);
+    let greatest = cluster.objects.values().map(|&(_, epoch)| epoch).max();
+    assert!(greatest >= Some(3) && Some(now.epoch) > greatest, "{} of {greatest:?}", now.epoch);
+    cluster.check();
+}
+
+#[test]
 fn a_file_removed_while_it_is_cut_goes_when_the_cut_is_done() {
     let mut cluster = Cluster::new(2);
     let inodes = cluster.inodes();
