@@ -16,7 +16,7 @@ from resident import planner
 from store import Store, kill, program
 from waits import PATIENCE_SECONDS, wait_until
 from weir import distribution
-from weir.health import CODES, Finding, findings, gather, judge
+from weir.health import CODES, Finding, findings, gather, judge, upkeep
 from weir.planner import protocol
 from weir.planner.errors import PlannerError
 from weir.store.access import servers_at
@@ -303,6 +303,19 @@ def blocked(store: Store) -> list[Finding]:
     found = [each for each in findings(Home(store.home), seconds=2.0) if each.code == "job-blocked"]
     assert all("server 1 does not answer" in each.cause for each in found)
     return [each for each in found if each.object.startswith("job writer of ")]
+
+
+def test_a_planner_that_hangs_is_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took connections and gave no answer, and the look at the store ended without a word about it."""
+    place = tmp_path / "planner.sock"
+    monkeypatch.setenv("WEIR_PLANNER", str(place))
+    with socket.socket(socket.AF_UNIX) as hanging:
+        hanging.bind(str(place))
+        hanging.listen()
+        facts = upkeep.planner(0.5)
+    assert facts is not None
+    assert facts.silence is not None
+    assert "went away" in facts.silence
 
 
 def test_a_planner_that_died_and_a_deployment_that_failed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,17 +37,8 @@ def deployments(context: click.Context, socket: Path | None) -> None:
 @click.pass_obj
 def list_deployments(socket: Path | None, all_users: bool, ended: bool, output: str) -> None:
     """List deployments with their states."""
-    protocol = _protocol()
-    found: list[Any] = []
     with _client(socket) as client:
-        after = ""
-        while True:
-            request = protocol.List(all_users=all_users, ended=ended, after=after)
-            page = client.ask(request, protocol.Listed)
-            found += page.deployments
-            after = page.next
-            if not after:
-                break
+        found = client.deployments(all_users=all_users, ended=ended)
     rows = [
         (each.name, each.uid, each.job or "-", each.state, size(each.size_bytes), _nodes(each), each.joins or "-")
         for each in found

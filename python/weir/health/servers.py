@@ -154,8 +154,8 @@ def _late(facts: Facts) -> Iterator[Finding]:
         deaf = {other: age for other, age in deaf.items() if age > bound}
         if deaf:
             others = " and ".join(f"server {other}" for other in deaf)
-            age = max(deaf.values())
-            words = f"{others} has not heard of it for {seconds(age)}, though it answers here"
+            have, age = "has" if len(deaf) == 1 else "have", max(deaf.values())
+            words = f"{others} {have} not heard of it for {seconds(age)}, though it answers here"
             yield found("server-late", each.name, words, since=facts.now - age, logs=facts.logs_command(each))
 
 

@@ -14,6 +14,8 @@ from weir.store.home import Home
 
 _LOCKS = Path("/proc/locks")
 """The locks of files of all processes (proc(5))."""
+_PATIENCE = 0.8
+"""Part of the bound of all answers for which the planner is waited for."""
 _UNDONE = ("undone", "refused", "left alone")
 """Words of the guard's journal behind which nothing of an action is in force."""
 
@@ -34,7 +36,7 @@ def planner(seconds: float) -> PlannerFacts | None:
     """Ask the planner of this machine for the deployments that failed.
 
     Args:
-        seconds: Longest time until it takes a connection.
+        seconds: Longest time until it answers.
 
     Returns:
         The facts; None where no planner was started here.
@@ -50,23 +52,27 @@ def planner(seconds: float) -> PlannerFacts | None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knock:
             knock.settimeout(seconds)
             knock.connect(str(place))
+        return PlannerFacts(place, None, _failed_deployments(place, seconds))
     except OSError as error:
         return PlannerFacts(place, error.strerror or str(error))
-    return PlannerFacts(place, None, _failed_deployments(place))
+    except WeirError as error:
+        return PlannerFacts(place, error.message)
 
 
-def _failed_deployments(place: Path) -> tuple[tuple[str, str, float], ...]:
+def _failed_deployments(place: Path, seconds: float) -> tuple[tuple[str, str, float], ...]:
+    """Ask for the deployments that failed.
+
+    Raises:
+        WeirError: The planner takes connections, and does not answer.
+    """
     try:
-        from weir.planner import protocol
         from weir.planner.client import Client
     except ModuleNotFoundError:
         return ()
-    try:
-        with Client(place) as client:
-            listed = client.ask(protocol.List(all_users=os.geteuid() == 0), protocol.Listed)
-    except WeirError:
-        return ()
-    return tuple((each.name, each.error, each.changed) for each in listed.deployments if each.state == "failed")
+    # A planner that hangs is to be told of within the bound of all answers.
+    with Client(place, answer_seconds=seconds * _PATIENCE) as client:
+        listed = client.deployments(all_users=os.geteuid() == 0)
+    return tuple((each.name, each.error, each.changed) for each in listed if each.state == "failed")
 
 
 def dead_guard(home: Home) -> GuardFacts | None:

@@ -54,7 +54,8 @@ def of_jobs(facts: Facts) -> Iterator[Finding]:
     names = " and ".join(each.name for each in silent)
     for job in merge(each.jobs for each in facts.servers if each.jobs is not None):
         if job.connections and not job.active:
-            words = f"it is connected, has no request at the servers that answer, and {names} does not answer"
+            answers = "does" if len(silent) == 1 else "do"
+            words = f"it is connected, has no request at the servers that answer, and {names} {answers} not answer"
             yield found("job-blocked", job_words(job), words, start=facts.start_command(silent[0]))
 
 

@@ -11,7 +11,17 @@ import msgspec
 
 from weir.planner.errors import PlannerError
 from weir.planner.places import found_socket, reserved
-from weir.planner.protocol import ANSWER_BYTES_MAX, WAIT_SECONDS_MAX, Answer, AnyRequest, AnyResult, check
+from weir.planner.protocol import (
+    ANSWER_BYTES_MAX,
+    WAIT_SECONDS_MAX,
+    Answer,
+    AnyRequest,
+    AnyResult,
+    List,
+    Listed,
+    Summary,
+    check,
+)
 
 _CONNECT_SECONDS = 5
 _ANSWER_SECONDS = 180.0
@@ -84,6 +94,25 @@ class Client:
             raise PlannerError(
                 f"the planner's answer cannot be read: {error}", hint="does it have another version?", code="failed"
             ) from error
+
+    def deployments(self, *, all_users: bool = False, ended: bool = False) -> list[Summary]:
+        """List deployments, page by page.
+
+        Args:
+            all_users: Whether those of every user are listed: for root and the scheduler's user alone.
+            ended: Whether ended ones are listed, too.
+
+        Raises:
+            PlannerError: The planner refused a request, or went away.
+        """
+        found: list[Summary] = []
+        after = ""
+        while True:
+            page = self.ask(List(all_users=all_users, ended=ended, after=after), Listed)
+            found += page.deployments
+            after = page.next
+            if not after:
+                return found
 
     def close(self) -> None:
         """End the connection."""

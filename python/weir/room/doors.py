@@ -79,6 +79,7 @@ class Sessions:
     """
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(TOKEN_BYTES))
+    _owner: str = field(default_factory=lambda: user_name(os.geteuid()))
     _used: dict[str, float] = field(default_factory=dict)
     """Last use of each session, the longest ago first."""
 
@@ -106,7 +107,7 @@ class Sessions:
         if used is None or time.monotonic() - used > IDLE_SECONDS:
             return None
         self._used[name] = time.monotonic()
-        return Visitor(user_name(os.geteuid()), Role.ADMINISTRATOR, sees_all=True)
+        return Visitor(self._owner, Role.ADMINISTRATOR, sees_all=True)
 
 
 def _is_known(user: str) -> bool:

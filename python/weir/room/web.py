@@ -144,7 +144,7 @@ class Room:
         return response
 
     async def _allowed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        visitor = request["visitor"] = self._visitor(request)
+        visitor = request["visitor"] = await self._visitor(request)
         host = request.headers.get("Host", "")
         if host.lower() not in self.hosts:
             hint = "`weir room --allow-host NAME` admits a name"
@@ -175,10 +175,11 @@ class Room:
             await asyncio.to_thread(self._refusals.note, visitor, known, reason)
         return self._error(status, message, hint)
 
-    def _visitor(self, request: web.Request) -> Visitor | None:
+    async def _visitor(self, request: web.Request) -> Visitor | None:
         peer = request.transport.get_extra_info("socket") if request.transport else None
         if peer is not None and peer.family == socket.AF_UNIX:
-            return self.rights.visitor_of_socket(peer, request.headers)
+            # The site's directory of users may take its time, which is no time of others.
+            return await asyncio.to_thread(self.rights.visitor_of_socket, peer, request.headers)
         return self.sessions.visitor_of(request.cookies.get(self.cookie, ""))
 
     def _entered(self, token: str, path: str) -> web.Response:

@@ -97,6 +97,7 @@ def take(home: Home, path: Path, *, told: Told = lambda _step, _done, _parts: No
         unfinished = spool / "backup.tar"
         _pack(spool, unfinished, {"version": _VERSION, "taken_seconds": taken, "servers": numbers}, told)
         unfinished.rename(path)
+        _sync_folder(path.parent)
         return Taken(path, tuple(numbers), path.stat().st_size, taken)
     finally:
         shutil.rmtree(spool, ignore_errors=True)
@@ -127,8 +128,9 @@ def restore(home: Home, path: Path) -> Taken:
             try:
                 _unpack(archive, manifest, spool, path)
                 _check_same(home, spool)
-                _put(home, spool, manifest)
+                # It comes first: the next start looks at the whole tree also where this process ends half-way.
                 restored.remember(home, manifest["servers"], manifest["taken_seconds"])
+                _put(home, spool, manifest)
             finally:
                 shutil.rmtree(spool, ignore_errors=True)
     return Taken(path, tuple(manifest["servers"]), path.stat().st_size, manifest["taken_seconds"])
@@ -203,6 +205,15 @@ def _pack(spool: Path, archive: Path, manifest: dict[str, Any], told: Told) -> N
                 done += path.stat().st_size
         file.flush()
         os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the names of a folder to stable storage: a backup that was told of is there after a power loss, too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def digest_of(path: Path) -> str:

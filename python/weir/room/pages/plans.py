@@ -114,16 +114,8 @@ def _asked() -> "tuple[list[Summary], tuple[Pool, ...]]":
     import os
 
     from weir.planner.client import Client
-    from weir.planner.protocol import List, Listed, PoolList, Pools
+    from weir.planner.protocol import PoolList, Pools
 
-    found: list[Summary] = []
     with Client(answer_seconds=_ANSWER_SECONDS) as client:
         pools = client.ask(Pools(), PoolList).pools
-        after = ""
-        while True:
-            request = List(all_users=os.geteuid() == 0, ended=True, after=after)
-            answer = client.ask(request, Listed)
-            found += answer.deployments
-            after = answer.next
-            if not after:
-                return found, pools
+        return client.deployments(all_users=os.geteuid() == 0, ended=True), pools
