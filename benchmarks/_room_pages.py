@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,27 +35,25 @@ def measure(directory: Path) -> dict[str, float]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     file = directory / "cluster.toml"
     file.write_text(_CONFIGURATION)
-    with (
-        weir.store.up(file, home=directory / "home", mount=False) as store,
-        at_work(store),
-        opened(store) as (entrance, pid),
-        sync_playwright() as driver,
-    ):
-        settle(store)
-        started = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        seconds = max(page_seconds(started, entrance, name) for name in PAGES)
-        alone = percent(pid)
-        rows, watched = refreshed(started, entrance, pid)
-        started.close()
+    with weir.store.up(file, home=directory / "home", mount=False) as store:
+        with at_work(store), opened(store) as (entrance, pid), sync_playwright() as driver:
+            settle(store)
+            started = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            seconds = max(page_seconds(started, entrance, name) for name in PAGES)
+            alone = percent(pid)
+            rows, watched, rate = refreshed(started, entrance, pid)
+            started.close()
         store.down(discard=True)
     announce("slowest page", f"{seconds:.2f} s", f"asked: {PAGE_SECONDS_MAX} s", seconds / PAGE_SECONDS_MAX)
     beside = f"unwatched {alone:.1f} %, asked: {CPU_MAX} %"
     announce("1,000 jobs refreshed", f"{watched:.1f} %", beside, watched / CPU_MAX)
+    announce("refreshes a second", f"{rate:.2f}", "asked: 1", rate)
     return {
         "page_seconds": seconds,
         "refresh_cpu_percent_1000_jobs": watched,
         "unwatched_cpu_percent_1000_jobs": alone,
         "rows_shown": float(rows),
+        "refreshes_a_second": rate,
     }
 
 
@@ -84,13 +83,14 @@ def at_work(store: weir.store.Store) -> Iterator[None]:
                     opened_file.write(b"x" * 4096)
             is_over.wait(max(0.0, 1.0 - (time.monotonic() - begun)))
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
+    with ThreadPoolExecutor(1) as thread:
+        working = thread.submit(work)
+        try:
+            yield
+        finally:
+            is_over.set()
+        # Figures of jobs that stood still are none.
+        working.result()
 
 
 @contextmanager
@@ -132,12 +132,19 @@ def percent(pid: int) -> float:
     return 100 * (processor_seconds(pid) - before) / (time.monotonic() - begun)
 
 
-def refreshed(started: Browser, entrance: str, pid: int) -> tuple[int, float]:
-    """Rows of a live page of jobs, and what the room takes while it is watched."""
+def refreshed(started: Browser, entrance: str, pid: int) -> tuple[int, float, float]:
+    """Rows of a live page of jobs, what the room takes while it is watched, and refreshes a second."""
     page = entered(started, entrance)
     page.goto(f"{entrance.partition('/?')[0]}/jobs")
     page.wait_for_selector("#room[data-refreshed]", state="attached")
+    before, begun = refreshes(page), time.monotonic()
     taken = percent(pid)
+    rate = (refreshes(page) - before) / (time.monotonic() - begun)
     rows = page.locator("[data-part=jobs] tbody tr").count()
     page.context.close()
-    return rows, taken
+    return rows, taken, rate
+
+
+def refreshes(page: Page) -> int:
+    """How often a live page was refreshed."""
+    return int(page.get_attribute("#room", "data-refreshed") or 0)

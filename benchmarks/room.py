@@ -12,7 +12,10 @@ from _harness import measure_parts, measured_by
 PARTS = {
     "pages": (
         "_room_pages",
-        ("page_seconds", "refresh_cpu_percent_1000_jobs", "unwatched_cpu_percent_1000_jobs", "rows_shown"),
+        (
+            *("page_seconds", "refresh_cpu_percent_1000_jobs", "unwatched_cpu_percent_1000_jobs"),
+            *("rows_shown", "refreshes_a_second"),
+        ),
     ),
     "history": ("_room_kept", ("store_overhead_percent", "history_bytes_per_job_day")),
     "findings": ("_room_findings", ("findings_provoked", "findings_right", "findings")),

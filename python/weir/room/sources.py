@@ -83,7 +83,7 @@ class Sources:
     _present: Present | None = None
     _asked_at: float = float("-inf")
     """Moment at which the last answers of the servers were there, or their error."""
-    _reading: threading.Lock = field(default_factory=threading.Lock)
+    _reading: threading.RLock = field(default_factory=threading.RLock)
     _answers: dict[Hashable, Any] = field(default_factory=dict)
     """Answers of the history by their keys, the oldest first."""
     _counting: threading.Lock = field(default_factory=threading.Lock)
@@ -152,8 +152,12 @@ class Sources:
 
     def past_jobs(self, look: Look) -> list[JobPast]:
         """Add up what the history knows of each job; none where there is no history."""
-        key = ("jobs", look.span, look.until // _PAST_MILLISECONDS)
+        key = ("jobs", *self.past_key(look))
         return self.kept(key, lambda history: history.jobs(look.since, look.until)) or []
+
+    def past_key(self, look: Look) -> tuple[str, int]:
+        """What sums over a stretch depend on: for a while those of a stretch that ends now stay as they are."""
+        return look.span, look.until // _PAST_MILLISECONDS
 
     def steps(self, look: Look) -> list[StepEntry]:
         """Read the steps of adaptive streams that programs noted."""

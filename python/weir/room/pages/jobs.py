@@ -86,7 +86,8 @@ def _live_row(active: Active, visitor: Visitor, look: Look) -> tuple[Text, ...]:
 
 
 def _past(sources: Sources, look: Look, visitor: Visitor) -> Panel:
-    rows = [_past_row(each, visitor, look) for each in sources.past_jobs(look)]
+    key = ("past rows", visitor, look.moment, *sources.past_key(look))
+    rows = sources.kept(key, lambda _: [_past_row(each, visitor, look) for each in sources.past_jobs(look)]) or []
     title = f"In the last {look.span}" if look.is_live else f"In {look.span} until then"
     return Panel("past", title, table=table_of(_PAST, rows), none="no work is recorded in this time")
 
