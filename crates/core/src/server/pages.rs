@@ -51,17 +51,19 @@ impl Server {
         }
         let InHand { request, sender, .. } = &self.requests[token];
         let changed = match (request, reply) {
-            (_, Reply::Failed(_)) => None,
             (Request::Change { change, .. }, Reply::Attributes(attributes)) => {
                 change.size_bytes.map(|_| attributes.ino)
             }
             (Request::Open { flags, .. }, Reply::Opened { attributes, .. }) => {
                 flags.truncate.then_some(attributes.ino)
             }
-            (Request::Publish { capability, .. } | Request::AppendEnd { capability, .. }, _) => {
-                Some(capability.ino)
-            }
-            (request, _) => overwritten(request),
+            (
+                Request::Publish { capability, .. } | Request::AppendEnd { capability, .. },
+                Reply::Written { .. },
+            ) => Some(capability.ino),
+            (request, Reply::Written { .. } | Reply::Appended { .. } | Reply::Done) => overwritten(request),
+            // Whoever is refused has changed nothing.
+            _ => None,
         };
         let Some(ino) = changed else { return Drops::new() };
         let holders = self.namespace.files().leases().of_file(ino);
