@@ -18,7 +18,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
 .PHONY: setup test-setup packages demo-packages fuse-device demo check test test-slurm lint lint-format lint-clippy lint-ruff lint-mypy \
-	lint-benchmarks lint-stubs lint-imports test-rust test-python world world-mutants soak soak-calls suites suites-packages simulate-packages bench pictures clean
+	lint-benchmarks lint-stubs lint-imports test-rust test-python world world-mutants soak soak-calls suites suites-packages simulate-packages speed-packages bench pictures clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -43,6 +43,8 @@ PACKAGES += $(shell command -v go >/dev/null || echo golang-go)
 SUITES_PACKAGES := lmdb-utils mpich postgresql rocksdb-tools stress-ng
 # Those of `make bench-simulate` alone: the rival, and oracle, of the simulator's flow model.
 SIMULATE_PACKAGES := g++ libsimgrid-dev
+# Those of `make bench-speed` alone: a peer. Where they cannot be installed, the benchmark says so and measures the rest.
+SPEED_PACKAGES := glusterfs-server
 # Those of `make test-slurm` alone: they bring services that a machine may not want.
 SLURM_PACKAGES := lua-cjson lua-posix lua5.1 munge slurm-client slurm-wlm-basic-plugins slurmctld slurmd
 
@@ -239,6 +241,11 @@ bench-simulate: simulate-packages
 
 simulate-packages:
 	@$(MAKE) --no-print-directory packages PACKAGES='$(SIMULATE_PACKAGES)'
+
+bench-speed: speed-packages
+
+speed-packages:
+	@$(MAKE) --no-print-directory packages PACKAGES='$(SPEED_PACKAGES)' || echo 'no $(SPEED_PACKAGES): the benchmark runs without'
 
 bench-%: setup
 	@mkdir -p benchmarks/out
