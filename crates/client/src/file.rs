@@ -68,6 +68,35 @@ impl File {
         }
     }
 
+    /// A file that another process of `caller` has open, and its attributes. The description is this client's, too, from now on:
+    /// [`File::close`] ends it here.
+    ///
+    /// # Errors
+    /// `EACCES` for a capability that no server made, or of another user; `ESTALE` for a description that is gone.
+    pub fn adopted(
+        store: &Store,
+        caller: &Caller,
+        capability: Capability,
+        append: bool,
+    ) -> Result<(File, Attributes)> {
+        store.adopt_for(caller, capability)?;
+        let (ino, handle) = (capability.ino, capability.handle);
+        let described = || {
+            let request = Request::Layout { at: At::described(capability) };
+            let answer = store.ask_server(caller, ino.home(), &request)?;
+            let Reply::Layout { layout, layout_epoch, size_bytes, epoch } = answer else {
+                return Err(ClientError::UnexpectedReply { server: ino.home(), request: "Layout" });
+            };
+            let state =
+                HandleState { ino, handle, capability, layout, layout_epoch, append, size_bytes, epoch };
+            let file = File { owned: true, ..File::from_state(store, state) };
+            let attributes = file.attributes(caller)?;
+            Ok((file, attributes))
+        };
+        // A description that is left behind ends with the session.
+        described().inspect_err(|_| drop(store.close(caller, ino, handle)))
+    }
+
     /// An open directory, which can be locked like a file and has no bytes. The description stays the caller's.
     pub fn of_directory(store: &Store, ino: Ino, capability: Capability) -> Option<File> {
         // A layout that is never used: its place is the directory's own server.

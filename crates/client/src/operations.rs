@@ -126,9 +126,14 @@ impl Store {
     /// # Errors
     /// `ESTALE` where the server no longer knows the description.
     pub fn adopt(&self, capability: Capability) -> Result<()> {
+        self.adopt_for(&Caller::own(), capability)
+    }
+
+    /// [`Store::adopt`] for a description of `caller`.
+    pub(crate) fn adopt_for(&self, caller: &Caller, capability: Capability) -> Result<()> {
         let request = Request::Reclaim { handles: vec![capability] };
         let home = capability.ino.home();
-        if let Reply::Held { fence } = self.ask_server(&Caller::own(), home, &request)? {
+        if let Reply::Held { fence } = self.ask_server(caller, home, &request)? {
             // The other process may have locked the file through the description.
             self.environment()?.link(home)?.standing.note_fence(fence);
         }

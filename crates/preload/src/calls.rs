@@ -1,6 +1,7 @@
 //! The families of calls: each function does one call of libc or of the kernel, under any of the call's names.
 
 pub(crate) mod appends;
+pub(crate) mod asynchronous;
 pub(crate) mod attributes;
 pub(crate) mod changes;
 pub(crate) mod close;
@@ -23,6 +24,7 @@ pub(crate) mod messages;
 pub(crate) mod mmap;
 pub(crate) mod names;
 pub(crate) mod open;
+pub(crate) mod open_beside_kernel;
 pub(crate) mod open_in_store;
 pub(crate) mod openat2;
 pub(crate) mod process;

@@ -3,7 +3,7 @@
 //! A credential is a set of claims and their tag under the site's key. The tag never travels: client and server both
 //! answer a challenge keyed by it, so a claim that was altered, or minted with another key, answers wrongly.
 
-use crate::{limits, HandleId, Ino, JobId, WireError};
+use crate::{decode_body, encode_body, limits, HandleId, Ino, JobId, WireError};
 use serde::{Deserialize, Serialize};
 use weir_fairshare::{GroupId, JobAttributes, JobName, Priority, UserId};
 use weir_placement::ServerId;
@@ -136,6 +136,36 @@ struct CredentialFile {
     version: u32,
     claims: Claims,
     tag: String,
+}
+
+/// First bytes of the names by which a mount takes descriptions over.
+const CLAIM: &[u8] = b".weir-description-";
+
+impl Capability {
+    /// The name in the root directory by whose creation a mount takes the description over, for the user of the capability.
+    pub fn claim_name(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        encode_body(self, &mut body);
+        let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
+        let digits = body.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
+        CLAIM.iter().copied().chain(digits).collect()
+    }
+
+    /// The capability of such a name. Nobody has vouched for it.
+    pub fn of_claim_name(name: &[u8]) -> Option<Capability> {
+        let digits = name.strip_prefix(CLAIM)?;
+        let value = |digit: u8| match digit {
+            b'0'..=b'9' => Some(digit - b'0'),
+            b'a'..=b'f' => Some(digit - b'a' + 10),
+            _ => None,
+        };
+        let byte = |pair: &[u8]| match *pair {
+            [high, low] => Some(value(high)? << 4 | value(low)?),
+            _ => None,
+        };
+        let body: Vec<u8> = digits.chunks(2).map(byte).collect::<Option<_>>()?;
+        decode_body(&body, "capability").ok()
+    }
 }
 
 impl Claims {

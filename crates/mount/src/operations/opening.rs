@@ -7,7 +7,7 @@ use crate::call::{Answer, Call, Failure, Reply};
 use crate::filesystem::Filesystem;
 use crate::handles::OpenFile;
 use std::sync::Mutex;
-use weir_client::wire::{Attributes, LockOwner, OpenFlags};
+use weir_client::wire::{Attributes, Capability, Ino, LockOwner, OpenFlags, Rights};
 use weir_client::{Caller, File, Opened, Place};
 
 /// The kernel's mark of an open for `execve(2)` (`__FMODE_EXEC`).
@@ -73,10 +73,24 @@ impl Filesystem {
         let caller = self.caller(&call.header);
         let name = call.name()?;
         let flags = OpenFlags { create: !unnamed, unnamed, directory: false, ..open_flags(asked.flags) };
+        if let Some(capability) = Capability::of_claim_name(name).filter(|_| call.node() == Ino::ROOT) {
+            return self.claim(capability, caller, asked.flags);
+        }
         let place = if unnamed { Place::inode(call.node()) } else { Place::below(call.node(), name) };
         let opened = self.store.open(&caller, place, flags, permissions(asked.mode))?;
         let (open, attributes) = self.keep(opened, caller, asked.flags)?;
         entry_and(&attributes, &open)
+    }
+
+    /// The kernel opens a description that a program of `caller` has open past it. The capability shows that it is the caller's.
+    fn claim(&self, capability: Capability, caller: Caller, flags: u32) -> Answer {
+        let wanted = open_flags(flags);
+        let Rights { read, write } = capability.rights;
+        if (wanted.read && !read) || (wanted.write && !write) || wanted.truncate {
+            return Err(Failure(libc::EACCES));
+        }
+        let (file, attributes) = File::adopted(&self.store, &caller, capability, appends(flags))?;
+        entry_and(&attributes, &self.enter(file, caller))
     }
 
     fn keep(&self, opened: Opened, opener: Caller, flags: u32) -> Result<(OpenOut, Attributes), Failure> {
@@ -90,18 +104,18 @@ impl Filesystem {
                 return Err(error.into());
             }
         };
-        let handle = self.handles.insert_file(OpenFile {
-            ino: attributes.ino,
-            file,
-            opener,
-            following: Mutex::default(),
-        });
+        Ok((self.enter(file, opener), attributes))
+    }
+
+    fn enter(&self, file: File, opener: Caller) -> OpenOut {
+        let ino = file.ino();
+        let handle = self.handles.insert_file(OpenFile { ino, file, opener, following: Mutex::default() });
         let open_flags = if self.features.direct_io() {
             flags::FOPEN_DIRECT_IO | flags::FOPEN_PARALLEL_DIRECT_WRITES
         } else {
             0
         };
-        Ok((OpenOut { handle, open_flags, backing: 0 }, attributes))
+        OpenOut { handle, open_flags, backing: 0 }
     }
 
     /// A descriptor was closed: the process's POSIX locks on the file go, whichever descriptor they were set with.

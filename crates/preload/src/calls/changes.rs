@@ -1,8 +1,9 @@
 //! Calls that change permissions, owners, times and size.
 
 use crate::calls::stat;
+use crate::files::description::Description;
 use crate::files::paths::{self, Touch};
-use crate::files::{prefix, promotion, sharing, table};
+use crate::files::{prefix, promotion, sharing, stand_ins, table};
 use crate::host::guard::{attempt, fail, finish, returned, Outcome};
 use crate::host::{addresses, file_size, kernel, real};
 use crate::store::counters::{self, Call};
@@ -46,13 +47,12 @@ pub(crate) fn on_descriptor<T>(
     kind: Call,
     operate: impl FnOnce(&Store, Place<'_>) -> weir_client::Result<T>,
 ) -> Outcome<T> {
-    sharing::settle(descriptor);
-    if !prefix::may_hold(descriptor) {
+    sharing::publish_stand_in(descriptor);
+    if !prefix::may_hold(descriptor) && !stand_ins::hold(descriptor) {
         return None;
     }
-    attempt(|| {
-        let description = promotion::discovered(descriptor)?;
-        let placeholder = description.placeholder()?;
+    let outcome = attempt(|| {
+        let ino = promotion::discovered(descriptor)?.ino_beside_kernel()?;
         let store = match identity::store()? {
             Ok(store) => store,
             // These calls depend on the file's owner, not on the mode of the descriptor.
@@ -60,12 +60,16 @@ pub(crate) fn on_descriptor<T>(
                 return Some(Err(if matches!(kind, Call::Change) { libc::EPERM } else { number }));
             }
         };
-        let result = operate(store, Place::inode(placeholder.ino()));
+        let result = operate(store, Place::inode(ino));
         if result.is_ok() {
             counters::served(kind);
         }
         session::outcome(result)
-    })
+    });
+    if outcome.is_none() {
+        sharing::settle(descriptor);
+    }
+    outcome
 }
 
 fn change_descriptor(descriptor: c_int, change: AttributeChange, pass: impl FnOnce() -> c_int) -> c_int {
@@ -381,6 +385,9 @@ pub(crate) unsafe fn ftruncate(descriptor: c_int, length: off_t) -> c_int {
         attempt(|| {
             let description = promotion::discovered(descriptor)?;
             description.publish();
+            if description.is_stand_in() {
+                return truncate_stand_in(&description, descriptor, length);
+            }
             let placeholder = description.placeholder()?;
             if placeholder.is_path_only() {
                 return Some(Err(libc::EBADF));
@@ -412,10 +419,21 @@ pub(crate) unsafe fn ftruncate(descriptor: c_int, length: off_t) -> c_int {
         outcome,
         |()| 0,
         || {
+            sharing::settle_stand_in(descriptor);
             // SAFETY: no memory is passed.
             returned(unsafe {
                 kernel::raw(libc::SYS_ftruncate, [descriptor as usize, length as usize, 0, 0, 0, 0])
             })
         },
     )
+}
+
+/// `ftruncate` on a stand-in. `None` where the kernel has pages of the file, or a limit to keep.
+fn truncate_stand_in(description: &Description, descriptor: c_int, length: off_t) -> Outcome<()> {
+    let file = description.promoted(descriptor).filter(|_| file_size::limit().is_none())?;
+    let Some(size_bytes) = u64::try_from(length).ok().filter(|_| description.is_writable()) else {
+        return Some(Err(libc::EINVAL));
+    };
+    counters::served(Call::Truncate);
+    description.answer(file.truncate(&CALLER, size_bytes))
 }

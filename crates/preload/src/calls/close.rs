@@ -1,8 +1,10 @@
 //! The close of descriptors.
 
 use crate::calls::locks;
-use crate::files::{prefix, promotion, sharing, table};
-use crate::host::guard::{self, fail, quietly, returned};
+use crate::files::stand_ins::{self, Locked};
+use crate::files::table::{self, Entry};
+use crate::files::{locked_files, prefix, promotion, sharing};
+use crate::host::guard::{self, attempt, fail, quietly, returned, Outcome};
 use crate::host::{kernel, real};
 use crate::store::session::{self, Mode};
 use crate::{observation, recorder};
@@ -21,7 +23,7 @@ pub(crate) fn is_protected(descriptor: c_int) -> bool {
 /// Forgets a number that the kernel gave to a file outside the store.
 pub(crate) fn note_foreign(opened: c_int) {
     if opened >= 0 && (table::is_known(opened) || table::is_foreign(opened)) && !guard::is_inside() {
-        quietly(|| drop(table::forget(opened)));
+        quietly(|| promotion::forget(opened));
     }
 }
 
@@ -39,10 +41,10 @@ pub(crate) fn release(descriptor: c_int) {
     quietly(|| {
         if let Some(description) = table::forget(descriptor) {
             if description.is_abandoned() {
-                description.publish();
+                description.end();
             } else {
                 // Other numbers of the description need the kernel's offset after this close.
-                description.settle(descriptor);
+                description.settle_opened(descriptor);
             }
         }
     });
@@ -74,9 +76,36 @@ pub(crate) unsafe fn close(descriptor: c_int) -> c_int {
         // SAFETY: no memory is passed.
         return returned(unsafe { kernel::raw(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) });
     }
+    if stand_ins::hold(descriptor) {
+        observation::closing(descriptor);
+        recorder::closing(descriptor);
+        if let Some(Ok(())) = attempt(|| close_stand_in(descriptor)) {
+            return 0;
+        }
+    }
     release(descriptor);
     // SAFETY: see `openat`.
     unsafe { real::close(descriptor) }
+}
+
+/// Closes a stand-in. `None` where the kernel has to: it opened the file meanwhile, or its process locks on the file go with the
+/// close of any descriptor.
+fn close_stand_in(descriptor: c_int) -> Outcome<()> {
+    let locked = Locked::take()?;
+    let Entry::Known(description) = table::look_up(descriptor) else { return None };
+    let ino = description.ino_beside_kernel()?;
+    if locked_files::hold(ino) {
+        drop(locked);
+        description.settle(descriptor);
+        return None;
+    }
+    table::forget(descriptor);
+    kernel::close(descriptor);
+    drop(locked);
+    if description.is_abandoned() {
+        description.end();
+    }
+    Some(Ok(()))
 }
 
 /// `close_range(2)`, around the library's own descriptors.

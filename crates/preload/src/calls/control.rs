@@ -1,8 +1,8 @@
-//! `ioctl`, `isatty` and `pathconf`, where no kernel knows the file: the answers are those of a mount.
+//! `ioctl`, `isatty` and `pathconf`, where the kernel does not know the file: the answers are those of a mount.
 
 use crate::files::paths::{self, Touch};
 use crate::files::state::Kind;
-use crate::files::{prefix, promotion};
+use crate::files::{prefix, promotion, sharing, stand_ins};
 use crate::host::guard::{attempt, fail, finish, Outcome};
 use crate::host::kernel::system_call;
 use crate::host::{addresses, real};
@@ -26,6 +26,15 @@ const NAME_BYTES: c_long = 255;
 /// # Safety
 /// `argument` has the request's form, or is a bad address.
 pub(crate) unsafe fn ioctl(descriptor: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
+    if stand_ins::hold(descriptor) {
+        if request == libc::TCGETS {
+            return fail(libc::ENOTTY);
+        }
+        if CLONES.contains(&request) {
+            return fail(libc::EOPNOTSUPP);
+        }
+        sharing::settle(descriptor);
+    }
     let outcome =
         if prefix::may_hold(descriptor) { attempt(|| control(descriptor, request, argument)) } else { None };
     finish(
@@ -83,7 +92,7 @@ fn told(place: *mut c_int, value: c_int) -> Result<c_int, c_int> {
 
 /// `isatty(3)` and `tcgetattr(3)`, which ask the kernel inside libc. A file of the store answers `refusal` with ENOTTY.
 pub(crate) fn terminal(descriptor: c_int, refusal: c_int, pass: impl FnOnce() -> c_int) -> c_int {
-    if prefix::holds(descriptor) {
+    if stand_ins::hold(descriptor) || prefix::holds(descriptor) {
         let _: c_int = fail(libc::ENOTTY);
         return refusal;
     }
@@ -139,6 +148,7 @@ pub(crate) unsafe fn pathconf(path: *const c_char, name: c_int) -> c_long {
 
 /// `fpathconf(3)`.
 pub(crate) fn fpathconf(descriptor: c_int, name: c_int) -> c_long {
+    sharing::settle_stand_in(descriptor);
     // SAFETY: no memory is passed.
     let pass = || unsafe { real::fpathconf(descriptor, name) };
     let kind = if prefix::may_hold(descriptor) {

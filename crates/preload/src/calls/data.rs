@@ -57,6 +57,7 @@ fn on_description<T>(descriptor: c_int, operate: impl FnOnce(&Description) -> Ou
     }
     let outcome = operate(&description);
     if outcome.is_none() {
+        description.settle(descriptor);
         counters::passed();
     }
     outcome

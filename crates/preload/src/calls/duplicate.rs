@@ -1,9 +1,11 @@
 //! Duplicates of descriptors, and `fcntl`.
 
+use crate::calls::open_beside_kernel::LARGE_FILE;
 use crate::calls::{close, locks, standard_streams};
+use crate::files::stand_ins::{self, Locked};
 use crate::files::table::{self, Entry};
 use crate::files::{description, prefix, promotion, sharing};
-use crate::host::guard::{self, fail, quietly, returned};
+use crate::host::guard::{self, attempt, fail, quietly, returned};
 use crate::host::{kernel, real};
 use crate::store::session::{self, Mode};
 use crate::{observation, recorder};
@@ -39,18 +41,50 @@ fn note_duplicate(new: c_int, description: Option<Arc<description::Description>>
     close::note_foreign(new);
     if let Some(description) = description {
         quietly(|| {
+            table::enter(new, Arc::clone(&description));
             description.note_standard_stream(new);
-            table::enter(new, description);
         });
         standard_streams::after_standard(new);
     }
 }
 
+/// Makes a duplicate of a stand-in, which no other thread has the kernel open meanwhile. `None` for another descriptor.
+fn duplicate_stand_in(old: c_int, make: impl FnOnce() -> isize) -> Option<c_int> {
+    if !stand_ins::hold(old) {
+        return None;
+    }
+    let outcome = attempt(|| {
+        let description = promotion::described(old)?;
+        let locked = Locked::take()?;
+        if !description.is_stand_in() {
+            return None;
+        }
+        let new = match kernel::checked(make()) {
+            Ok(new) => new as c_int,
+            Err(number) => return Some(Err(number)),
+        };
+        promotion::forget(new);
+        table::enter(new, Arc::clone(&description));
+        drop(locked);
+        description.note_standard_stream(new);
+        Some(Ok(new))
+    });
+    let new = match outcome? {
+        Ok(new) => new,
+        Err(number) => return Some(fail(number)),
+    };
+    Some(duplicated(old, new))
+}
+
 /// `dup(2)`.
 pub(crate) unsafe fn dup(old: c_int) -> c_int {
-    let description = shared_with(old);
     // SAFETY: no memory is passed.
-    let new = returned(unsafe { kernel::raw(libc::SYS_dup, [old as usize, 0, 0, 0, 0, 0]) });
+    let make = || unsafe { kernel::raw(libc::SYS_dup, [old as usize, 0, 0, 0, 0, 0]) };
+    if let Some(new) = duplicate_stand_in(old, make) {
+        return new;
+    }
+    let description = shared_with(old);
+    let new = returned(make());
     note_duplicate(new, description);
     duplicated(old, new)
 }
@@ -65,14 +99,17 @@ unsafe fn dup_over(old: c_int, new: c_int, flags: c_int, same: impl FnOnce() -> 
         return fail(libc::EBUSY);
     }
     standard_streams::before_standard(new);
+    // SAFETY: no memory is passed.
+    let make =
+        || unsafe { kernel::raw(libc::SYS_dup3, [old as usize, new as usize, flags as usize, 0, 0, 0]) };
     let description = shared_with(old);
     if !guard::is_inside() && kernel::status_flags(old).is_ok() {
         close::release(new);
     }
-    // SAFETY: no memory is passed.
-    let made = returned(unsafe {
-        kernel::raw(libc::SYS_dup3, [old as usize, new as usize, flags as usize, 0, 0, 0])
-    });
+    if let Some(made) = duplicate_stand_in(old, make) {
+        return made;
+    }
+    let made = returned(make());
     note_duplicate(made, description);
     duplicated(old, made)
 }
@@ -113,10 +150,18 @@ pub(crate) unsafe fn fcntl(descriptor: c_int, command: c_int, argument: c_long) 
             return result;
         }
     }
+    if stand_ins::hold(descriptor) {
+        if let Some(result) = fcntl_stand_in(descriptor, command, argument) {
+            return result;
+        }
+    }
     let description = if is_duplicate { shared_with(descriptor) } else { None };
     if matches!(command, libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW) {
         // The next owner of the lock sees the times of the writes under the lock.
         sharing::settle(descriptor);
+    }
+    if matches!(command, libc::F_SETLK | libc::F_SETLKW) {
+        locks::note_kernels(descriptor);
     }
     // SAFETY: see `openat`.
     let result = unsafe { real::fcntl(descriptor, command, argument) };
@@ -133,4 +178,24 @@ pub(crate) unsafe fn fcntl(descriptor: c_int, command: c_int, argument: c_long) 
         });
     }
     result
+}
+
+/// `fcntl` on a stand-in. `None` where the kernel does the call, which has opened the file then, if the call needs that.
+fn fcntl_stand_in(descriptor: c_int, command: c_int, argument: c_long) -> Option<c_int> {
+    match command {
+        libc::F_GETFD | libc::F_SETFD => None,
+        libc::F_GETFL => {
+            let flags = attempt(|| Some(Ok(promotion::described(descriptor)?.flags() | LARGE_FILE)));
+            flags?.ok()
+        }
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            let arguments = [descriptor as usize, command as usize, argument as usize, 0, 0, 0];
+            // SAFETY: no memory is passed.
+            duplicate_stand_in(descriptor, || unsafe { kernel::raw(libc::SYS_fcntl, arguments) })
+        }
+        _ => {
+            sharing::settle(descriptor);
+            None
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use crate::calls::environments::{Environment, Start, Strings};
 use crate::calls::handover::{self, Passing};
 use crate::calls::{process, programs};
-use crate::files::sharing;
+use crate::files::{paths, sharing};
 use crate::files::working_directory::{self, VARIABLE};
 use crate::host::guard::{self, quietly, returned};
 use crate::host::{kernel, real};
@@ -39,7 +39,7 @@ unsafe fn replacing(environment: Strings, call: impl FnOnce(Strings) -> c_int) -
         return result;
     }
     quietly(|| {
-        sharing::settle_everything();
+        sharing::settle_before_exec();
         counters::write_file(&placement::counts());
     });
     recorder::end_windows();
@@ -55,6 +55,9 @@ unsafe fn replacing(environment: Strings, call: impl FnOnce(Strings) -> c_int) -
 pub(crate) unsafe fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
     // SAFETY: the program's own promises, here and in all functions below.
     unsafe {
+        if let Some(text) = paths::text(path) {
+            sharing::settle_named(text);
+        }
         replacing(environment, |environment| {
             let kernels = |path: *const c_char, arguments: Strings, environment: Strings| {
                 returned(kernel::raw(
@@ -89,6 +92,7 @@ pub(crate) unsafe fn execvpe(file: *const c_char, arguments: Strings, environmen
 
 /// `fexecve(3)`.
 pub(crate) unsafe fn fexecve(descriptor: c_int, arguments: Strings, environment: Strings) -> c_int {
+    sharing::settle_stand_in(descriptor);
     // SAFETY: see `execve`.
     unsafe { replacing(environment, |environment| real::fexecve(descriptor, arguments, environment)) }
 }
@@ -101,6 +105,7 @@ pub(crate) unsafe fn execveat(
     environment: Strings,
     flags: c_int,
 ) -> c_int {
+    sharing::settle_stand_in(directory);
     // SAFETY: see `execve`.
     unsafe {
         replacing(environment, |environment| {

@@ -11,6 +11,7 @@ pub(crate) fn around_identity(change: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: neither has arguments or fails.
     let who = || unsafe { (libc::geteuid(), libc::getegid()) };
     identity::remember();
+    sharing::settle_stand_ins();
     let before = who();
     let result = change();
     if session::mode() == Mode::Mount && who() != before {
@@ -23,6 +24,7 @@ pub(crate) fn around_identity(change: impl FnOnce() -> c_int) -> c_int {
 /// `setgroups(2)` and `initgroups(3)`: afterwards the process may have other groups than its credential.
 pub(crate) fn around_groups(change: impl FnOnce() -> c_int) -> c_int {
     identity::remember();
+    sharing::settle_stand_ins();
     let result = change();
     if result == 0 {
         sharing::leave_fast_path();
@@ -34,6 +36,7 @@ pub(crate) fn around_groups(change: impl FnOnce() -> c_int) -> c_int {
 /// `setfsuid(2)` and `setfsgid(2)`, which answer the former number.
 pub(crate) unsafe fn set_file_system_identity(number: c_long, wanted: c_uint) -> c_int {
     identity::remember();
+    sharing::settle_stand_ins();
     // SAFETY: no memory is passed.
     let before = unsafe { kernel::raw(number, [wanted as usize, 0, 0, 0, 0, 0]) } as c_int;
     if before as c_uint != wanted && wanted != uid_t::MAX && wanted != gid_t::MAX {

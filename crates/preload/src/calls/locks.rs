@@ -1,13 +1,14 @@
 //! `fcntl` and `flock` on placeholders. The servers keep the locks, as for the mount.
 
+use crate::calls::open_beside_kernel::LARGE_FILE;
 use crate::files::description::Description;
 use crate::files::placeholder::Placeholder;
-use crate::files::{prefix, promotion, sharing, table};
+use crate::files::{locked_files, prefix, promotion, sharing, table};
 use crate::host::guard::{self, attempt, fail, Outcome};
 use crate::host::kernel::{self, system_call};
 use crate::host::{addresses, real};
 use crate::store::counters::{self, Call};
-use crate::store::session::{self, CALLER};
+use crate::store::session::{self, Mode, CALLER};
 use libc::{c_int, c_long, off_t};
 use std::sync::{Mutex, PoisonError};
 use weir_client::wire::{Ino, LockKind, LockOwner, LockRange, LockType};
@@ -16,8 +17,6 @@ use weir_client::{File, HandedLock, LockRequest};
 /// First and longest pause of a call that waits for a lock. The call asks again after each, so that signals can end its wait.
 const PAUSE_FIRST_NANOSECONDS: i64 = 500_000;
 const PAUSE_LAST_NANOSECONDS: i64 = 20_000_000;
-/// `O_LARGEFILE` as 64-bit kernels show it.
-const LARGE_FILE: c_int = 0o100_000;
 
 /// Locks that this process may hold. A child of `fork` has a copy with its parent's process number.
 static LOCKED: Mutex<Vec<Held>> = Mutex::new(Vec::new());
@@ -378,6 +377,17 @@ pub(crate) fn release_process_locks(description: &Description) {
     if let Some(file) = description.lockable_in_use() {
         // A lost server forgets the locks with the session.
         let _ = file.release_locks(&CALLER, process_owner());
+    }
+}
+
+/// Notes that the kernel is about to take a lock of this process on a file of the store.
+pub(crate) fn note_kernels(descriptor: c_int) {
+    if table::is_known(descriptor) && session::mode() == Mode::Mount {
+        guard::quietly(|| {
+            if let Some(description) = promotion::described(descriptor) {
+                locked_files::note(Ino(description.identity()));
+            }
+        });
     }
 }
 

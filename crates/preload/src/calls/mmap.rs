@@ -76,6 +76,7 @@ fn announce_mapping(descriptor: c_int, flags: c_int) -> Option<u64> {
     let mut announced = None;
     quietly(|| {
         let Some(description) = promotion::discovered(descriptor) else { return };
+        description.settle(descriptor);
         if is_shared {
             mappings::begin(description.identity());
             announced = Some(description.identity());

@@ -2,7 +2,7 @@
 
 use crate::calls::stat;
 use crate::files::paths::{self, Touch};
-use crate::files::{prefix, tree};
+use crate::files::{prefix, sharing, tree};
 use crate::host::guard::{self, fail, returned};
 use crate::host::{addresses, kernel, umask};
 use crate::placement;
@@ -171,6 +171,7 @@ pub(crate) unsafe fn linkat(
     to: *const c_char,
     flags: c_int,
 ) -> c_int {
+    sharing::settle_stand_in(from_directory);
     let pass = || {
         // SAFETY: see `mkdirat`.
         unsafe { pass_two(libc::SYS_linkat, (from_directory, from), (to_directory, to), flags as usize) }

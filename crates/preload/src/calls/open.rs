@@ -1,8 +1,8 @@
 //! The opening of a file: through the mount, below the prefix, or at the host.
 
-use crate::calls::{close, open_in_store, stat};
+use crate::calls::{close, open_beside_kernel, open_in_store, stat};
 use crate::files::{generation, paths, promotion, table};
-use crate::host::guard::{self, quietly};
+use crate::host::guard::{self, fail, quietly};
 use crate::host::real;
 use crate::store::counters::{self, Call};
 use crate::store::session::{self, Mode};
@@ -57,6 +57,14 @@ unsafe fn open_by_mode(directory: c_int, path: *const c_char, flags: c_int, mode
             })
         },
         Mode::Mount => {
+            // SAFETY: see above.
+            let text = unsafe { paths::text(path) };
+            let opened = text.and_then(|text| open_beside_kernel::open(directory, text, flags, mode));
+            match opened {
+                Some(Ok(opened)) => return opened,
+                Some(Err(number)) => return fail(number),
+                None => {}
+            }
             let generation = generation::generation();
             // SAFETY: see above.
             let opened = unsafe {
@@ -67,8 +75,6 @@ unsafe fn open_by_mode(directory: c_int, path: *const c_char, flags: c_int, mode
             if guard::is_inside() {
                 return opened;
             }
-            // SAFETY: see above.
-            let text = unsafe { paths::text(path) };
             if opened >= 0 {
                 let text = text.filter(|text| paths::is_candidate(directory, text));
                 note_opened(opened, text, flags, generation);
@@ -100,7 +106,7 @@ pub(crate) unsafe fn openat_2(directory: c_int, path: *const c_char, flags: c_in
 /// Enters a descriptor that the kernel opened, where `path` is given and so may lead into the store.
 pub(crate) fn note_opened(opened: c_int, path: Option<&[u8]>, flags: c_int, generation: u32) {
     if table::is_known(opened) || table::is_foreign(opened) {
-        quietly(|| drop(table::forget(opened)));
+        quietly(|| promotion::forget(opened));
     }
     if path.is_some() && flags & (libc::O_PATH | libc::O_DIRECTORY) == 0 {
         quietly(|| {

@@ -3,7 +3,7 @@
 use crate::calls::{close, handover, locks};
 use crate::files::description::STANDARD_STREAMS;
 use crate::files::description::{self, Description};
-use crate::files::{generation, mappings, mounts, sharing, table, working_directory};
+use crate::files::{generation, locked_files, mappings, mounts, sharing, stand_ins, table, working_directory};
 use crate::host::forks::Handlers;
 use crate::host::guard::{self, quietly, returned};
 use crate::host::{kernel, real};
@@ -67,6 +67,9 @@ fn in_child() {
         recorder::in_child();
         placement::reset_in_child();
         generation::reset_in_child();
+        stand_ins::reset_in_child();
+        // SAFETY: this is the only thread of the child.
+        unsafe { locked_files::reset_in_child() };
         mounts::reset_in_child();
         mappings::rebuild_in_child();
         if let Some(store) = session::store_in_use() {
@@ -270,7 +273,7 @@ fn end(streams_follow: bool) {
     recorder::end(streams_follow);
     if session::mode() != Mode::Off {
         quietly(|| {
-            sharing::settle_everything();
+            sharing::settle_at_end();
             locks::release_all(streams_follow);
             counters::write_file(&placement::counts());
         });
@@ -294,6 +297,7 @@ pub(crate) unsafe fn exit_now(status: c_int) -> ! {
 
 /// Runs a call after which paths or descriptors may mean something else (`chroot`, `unshare`, `setns`).
 pub(crate) fn around_view(change: impl FnOnce() -> c_int) -> c_int {
+    sharing::settle_stand_ins();
     let result = change();
     if result == 0 {
         sharing::leave_fast_path();

@@ -1,6 +1,6 @@
 //! `poll`, `select` and `epoll_ctl` on placeholders. A file is always ready, but the kernel refuses a placeholder's number.
 
-use crate::files::prefix;
+use crate::files::{prefix, sharing, stand_ins};
 use crate::host::guard::{self, attempt, fail, quietly};
 use crate::host::{addresses, real};
 use libc::{c_int, c_short, fd_set, nfds_t, pollfd, timespec};
@@ -23,6 +23,10 @@ pub(crate) unsafe fn poll(
     wait: impl FnOnce(*mut pollfd, bool) -> c_int,
 ) -> c_int {
     let many = count as usize;
+    if stand_ins::are_any() && many <= LIST && addresses::can_read(list, many) {
+        // SAFETY: the list was found readable.
+        unsafe { std::slice::from_raw_parts(list, many) }.iter().for_each(|entry| sharing::settle_stand_in(entry.fd));
+    }
     if !prefix::is_in_use() || many == 0 || many > LIST || !addresses::can_write(list, many) {
         return wait(list, false);
     }
@@ -66,6 +70,10 @@ type Sets = [*mut fd_set; 3];
 /// The sets are null, have room for `count` numbers, or are bad addresses.
 pub(crate) unsafe fn select(count: c_int, sets: Sets, wait: impl FnOnce(Sets, bool) -> c_int) -> c_int {
     let words = usize::try_from(count).unwrap_or(0).div_ceil(WORD_BITS);
+    if stand_ins::are_any() {
+        // The numbers of a set are few.
+        (0..count.min(libc::FD_SETSIZE as c_int)).for_each(sharing::settle_stand_in);
+    }
     let is_usable = |set: &*mut fd_set| set.is_null() || addresses::can_write(set.cast::<u64>(), words);
     if !prefix::is_in_use() || words == 0 || words > LIST / WORD_BITS || !sets.iter().all(is_usable) {
         return wait(sets, false);
@@ -141,7 +149,7 @@ pub(crate) unsafe fn epoll_ctl(
     descriptor: c_int,
     event: *mut libc::epoll_event,
 ) -> c_int {
-    if prefix::holds(descriptor) {
+    if stand_ins::hold(descriptor) || prefix::holds(descriptor) {
         guard::set_errno(libc::EPERM);
         return -1;
     }

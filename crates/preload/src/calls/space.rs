@@ -1,6 +1,6 @@
 //! Durability and space of files: `fsync`, `fallocate`, and advice about pages.
 
-use crate::files::{prefix, promotion, sharing};
+use crate::files::{prefix, promotion, sharing, stand_ins};
 use crate::host::guard::{attempt, fail, finish, Outcome};
 use crate::host::{file_size, real};
 use crate::store::counters::{self, Call};
@@ -99,11 +99,12 @@ pub(crate) unsafe fn posix_fallocate(descriptor: c_int, offset: off_t, length: o
     }
 }
 
-/// `posix_fadvise(2)`, whose result is an error number: advice about the kernel's pages. Without a mount the kernel has no pages
-/// of a file, and good advice succeeds, as on a file system that ignores it.
+/// `posix_fadvise(2)`, whose result is an error number: advice about the kernel's pages. The kernel has no pages of a file that it has
+/// not opened, and good advice succeeds, as on a file system that ignores it.
 pub(crate) unsafe fn advise(descriptor: c_int, offset: off_t, length: off_t, advice: c_int) -> c_int {
     let is_known = (libc::POSIX_FADV_NORMAL..=libc::POSIX_FADV_NOREUSE).contains(&advice);
-    match is_path_only(descriptor) {
+    let without_pages = if stand_ins::hold(descriptor) { Some(false) } else { is_path_only(descriptor) };
+    match without_pages {
         Some(true) => libc::EBADF,
         Some(false) if length < 0 || !is_known => libc::EINVAL,
         Some(false) => 0,
@@ -123,6 +124,7 @@ fn is_path_only(descriptor: c_int) -> Option<bool> {
 
 /// `readahead(2)`, as [`advise`].
 pub(crate) unsafe fn read_ahead(descriptor: c_int, offset: off_t, count: size_t) -> ssize_t {
+    sharing::settle_stand_in(descriptor);
     match is_path_only(descriptor) {
         Some(true) => fail(libc::EBADF),
         Some(false) => 0,

@@ -217,8 +217,11 @@ pub(crate) unsafe fn faccessat(directory: c_int, path: *const c_char, mode: c_in
     let known = libc::AT_EACCESS | libc::AT_SYMLINK_NOFOLLOW;
     let mask = u8::try_from(mode).ok().filter(|mask| *mask <= 7);
     let Some(mask) = mask.filter(|_| flags & !known == 0) else {
-        if flags & libc::AT_EMPTY_PATH != 0 && prefix::holds(directory) {
-            return fail(libc::EOPNOTSUPP);
+        if flags & libc::AT_EMPTY_PATH != 0 {
+            sharing::settle_stand_in(directory);
+            if prefix::holds(directory) {
+                return fail(libc::EOPNOTSUPP);
+            }
         }
         // SAFETY: the program's own promises.
         return unsafe { real::faccessat(directory, path, mode, flags) };

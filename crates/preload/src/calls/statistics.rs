@@ -1,7 +1,7 @@
 //! `statfs` and `statvfs`: the figures of the store.
 
 use crate::files::paths::{self, Touch};
-use crate::files::{prefix, promotion};
+use crate::files::{prefix, promotion, sharing};
 use crate::host::guard::{attempt, finish, returned, Outcome};
 use crate::host::{addresses, kernel, real};
 use crate::store::counters::Call;
@@ -16,6 +16,7 @@ const STATISTICS_UNIT: u64 = 4096;
 
 /// The figures of the store, if `descriptor` is a placeholder.
 pub(crate) fn statistics_of(descriptor: c_int) -> Outcome<StoreStatistics> {
+    sharing::settle_stand_in(descriptor);
     if !prefix::may_hold(descriptor) {
         return None;
     }

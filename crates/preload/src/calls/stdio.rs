@@ -6,7 +6,7 @@ use crate::files::paths::{self, Touch};
 use crate::files::streams::CREATED_MODE;
 use crate::files::table::{self, Entry};
 use crate::files::tree::{self, Located};
-use crate::files::{generation, prefix, streams};
+use crate::files::{generation, prefix, sharing, streams};
 use crate::host::guard::{self, attempt, fail, quietly};
 use crate::host::{kernel, real};
 use crate::store::session::{self, Mode};
@@ -54,11 +54,20 @@ pub(crate) unsafe fn fopen(path: *const c_char, mode: *const c_char) -> *mut FIL
                 return open_stream(path, mode);
             }
         }
+        settle_named(path);
         let before = opening(path, mode);
         let stream = placement::open_stream(path, mode, |mode| real::fopen(path, mode));
         note_stream(stream, path, generation);
         note_recorded(stream, path, before);
         stream
+    }
+}
+
+/// Prepares libc's own open of a path, which may be the name of a stand-in.
+unsafe fn settle_named(path: *const c_char) {
+    // SAFETY: see `fopen`.
+    if let Some(text) = unsafe { paths::text(path) } {
+        sharing::settle_named(text);
     }
 }
 
@@ -190,6 +199,7 @@ pub(crate) unsafe fn freopen(path: *const c_char, mode: *const c_char, stream: *
             let _ = write_pending(stream);
             guard::set_errno(before);
         }
+        settle_named(path);
         close::release(descriptor);
         let before = opening(path, mode);
         let reopened = real::freopen(path, mode, stream);

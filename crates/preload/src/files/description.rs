@@ -6,13 +6,15 @@
 
 use crate::files::accesses::Accesses;
 use crate::files::placeholder::Placeholder;
+use crate::files::stand_ins::{self, Locked, Unopened};
 use crate::files::{generation, mappings, watches};
 use crate::host::guard::Outcome;
 use crate::host::kernel;
 use crate::store::{mount, session};
 use libc::c_int;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use weir_client::wire::Ino;
 use weir_client::{ClientError, File};
 
 /// Descriptors that `stdio` reads and writes inside libc, where the library sees no call. `daemon` and the terminal calls
@@ -23,7 +25,7 @@ pub(crate) const STANDARD_STREAMS: std::ops::RangeInclusive<c_int> = 0..=2;
 pub(crate) struct Description {
     /// The inode that the kernel shows for the descriptor. Another inode means that the number was closed and used again
     /// without a call that the library saw.
-    identity: u64,
+    identity: AtomicU64,
     /// The status flags and access mode, as `F_GETFL` tells them.
     flags: AtomicI32,
     /// The number of this process's descriptors that stand for the description.
@@ -56,8 +58,12 @@ pub(crate) struct KernelOffset {
     shared: AtomicBool,
     /// Whether `stdio` inside libc may use the offset, too.
     streamed: AtomicBool,
-    /// The offset, where the kernel's is out of date.
+    /// The offset, where the kernel's is out of date, or where the kernel has none.
     local: Mutex<Option<u64>>,
+    /// The file's inode.
+    ino: u64,
+    /// The part of a description that the kernel did not open at first.
+    unopened: Option<Unopened>,
 }
 
 impl Description {
@@ -68,8 +74,24 @@ impl Description {
             shared: AtomicBool::new(opened == 0),
             streamed: AtomicBool::new(false),
             local: Mutex::new(None),
+            ino: identity,
+            unopened: None,
         };
         Description::new(identity, flags, Backing::Kernel(offset), OnceLock::new())
+    }
+
+    /// A description that the client opened and the kernel did not: its numbers are stand-ins, which show the inode `shown`.
+    pub(crate) fn of_stand_in(shown: u64, flags: c_int, file: File, unopened: Unopened) -> Description {
+        let offset = KernelOffset {
+            opened: generation::generation(),
+            shared: AtomicBool::new(false),
+            streamed: AtomicBool::new(false),
+            local: Mutex::new(Some(0)),
+            ino: file.ino().0,
+            unopened: Some(unopened),
+        };
+        stand_ins::note();
+        Description::new(shown, flags, Backing::Kernel(offset), OnceLock::from(Some(file)))
     }
 
     /// A description that a placeholder stands for.
@@ -81,7 +103,7 @@ impl Description {
 
     fn new(identity: u64, flags: c_int, backing: Backing, file: OnceLock<Option<File>>) -> Description {
         Description {
-            identity,
+            identity: AtomicU64::new(identity),
             flags: AtomicI32::new(flags),
             aliases: AtomicUsize::new(0),
             wrote: AtomicBool::new(false),
@@ -95,7 +117,20 @@ impl Description {
 
     /// The inode that the kernel shows for the descriptor.
     pub(crate) fn identity(&self) -> u64 {
-        self.identity
+        self.identity.load(Ordering::Acquire)
+    }
+
+    /// Whether the description's numbers are stand-ins.
+    pub(crate) fn is_stand_in(&self) -> bool {
+        matches!(&self.backing, Backing::Kernel(offset) if offset.is_unopened())
+    }
+
+    /// The file's inode, where no kernel's call is needed to change the file's attributes: that of a stand-in or a placeholder.
+    pub(crate) fn ino_beside_kernel(&self) -> Option<Ino> {
+        match &self.backing {
+            Backing::Kernel(offset) => offset.is_unopened().then_some(Ino(offset.ino)),
+            Backing::Placeholder(placeholder) => Some(placeholder.ino()),
+        }
     }
 
     /// The reads and writes through the description that are not told yet.
@@ -166,7 +201,14 @@ impl Description {
             Backing::Kernel(_) => mount::promote(descriptor),
             Backing::Placeholder(placeholder) => placeholder.adopt(session::store()?),
         };
-        self.file.get_or_init(find).as_ref()
+        let file = self.file.get_or_init(find).as_ref();
+        if let Backing::Kernel(KernelOffset { unopened: Some(unopened), .. }) = &self.backing {
+            if unopened.is_to_be_told() {
+                // The mount learns by the question that this process asks for sizes by itself.
+                let _ = mount::promote(descriptor);
+            }
+        }
+        file
     }
 
     /// The file for a call that moves no data. With a mount only a promoted file is given, so that such calls on a file that is
@@ -203,8 +245,8 @@ impl Description {
     /// Whether the kernel does all calls, because the process maps the file shared or watches the store, or because the
     /// servers refused a call. The caller gives the offset back to the kernel first.
     pub(crate) fn is_the_kernels(&self) -> bool {
-        matches!(self.backing, Backing::Kernel(_))
-            && (self.refused.load(Ordering::Acquire) || mappings::hold(self.identity) || watches::are_any())
+        let Backing::Kernel(offset) = &self.backing else { return false };
+        self.refused.load(Ordering::Acquire) || mappings::hold(offset.ino) || watches::are_any()
     }
 
     /// The outcome of a call of the client on the file. With a mount the kernel does the calls that the servers refuse this
@@ -230,7 +272,7 @@ impl Description {
             if !self.wrote.swap(true, Ordering::AcqRel) {
                 generation::note_pending();
             }
-            if mappings::hold(self.identity) {
+            if matches!(&self.backing, Backing::Kernel(offset) if mappings::hold(offset.ino)) {
                 // Another thread mapped the file meanwhile, perhaps with the size before.
                 kernel::refresh_size(descriptor);
             }
@@ -249,6 +291,20 @@ impl Description {
         }
     }
 
+    /// Ends a description that no descriptor of this process stands for any more: pending times are published, and what the
+    /// client opened is closed.
+    pub(crate) fn end(&self) {
+        self.publish();
+        let Backing::Kernel(KernelOffset { unopened: Some(unopened), .. }) = &self.backing else { return };
+        if unopened.is_unopened.swap(false, Ordering::AcqRel) {
+            stand_ins::forget();
+        }
+        if let Some(file) = self.file_in_use() {
+            // A lost server forgets the description with the session.
+            let _ = file.close(&session::CALLER);
+        }
+    }
+
     /// The placeholder of a description without a mount.
     pub(crate) fn placeholder(&self) -> Option<&Placeholder> {
         match &self.backing {
@@ -257,18 +313,25 @@ impl Description {
         }
     }
 
-    /// Gives the kernel the offset, so that calls with the kernel's offset are right.
+    /// Gives the kernel the file, if the kernel has not opened it, and the offset, so that calls of the kernel are right.
     pub(crate) fn settle(&self, descriptor: c_int) {
         if let Backing::Kernel(offset) = &self.backing {
-            self.give_back(descriptor, &mut offset.lock());
+            self.hand_over(offset, descriptor, &mut offset.lock());
         }
     }
 
-    /// Gives the kernel the offset for good: another process may use the description.
+    /// Gives the kernel the offset of a file that it has opened, before `descriptor` goes.
+    pub(crate) fn settle_opened(&self, descriptor: c_int) {
+        if !self.is_stand_in() {
+            self.settle(descriptor);
+        }
+    }
+
+    /// Gives the kernel the file and the offset for good: another process may use the description.
     pub(crate) fn share(&self, descriptor: c_int) {
         if let Backing::Kernel(offset) = &self.backing {
             offset.shared.store(true, Ordering::Release);
-            self.give_back(descriptor, &mut offset.lock());
+            self.hand_over(offset, descriptor, &mut offset.lock());
         }
     }
 
@@ -276,7 +339,7 @@ impl Description {
     pub(crate) fn note_stream(&self, descriptor: c_int) {
         if let Backing::Kernel(offset) = &self.backing {
             offset.streamed.store(true, Ordering::Release);
-            self.give_back(descriptor, &mut offset.lock());
+            self.hand_over(offset, descriptor, &mut offset.lock());
         }
     }
 
@@ -310,7 +373,7 @@ impl Description {
         let mut local = shared.lock();
         let streamed = shared.streamed.load(Ordering::Acquire);
         if shared.is_shared() || (streamed && generation::has_threads()) {
-            self.give_back(descriptor, &mut local);
+            self.hand_over(shared, descriptor, &mut local);
             return None;
         }
         let offset = match *local {
@@ -322,24 +385,48 @@ impl Description {
             *local = Some(*after);
         }
         if streamed || result.is_none() {
-            self.give_back(descriptor, &mut local);
+            self.hand_over(shared, descriptor, &mut local);
         }
         result.map(|done| done.map(|(_, value)| value))
     }
 
-    /// Gives the kernel the offset, through a descriptor that still stands for the file.
-    fn give_back(&self, descriptor: c_int, local: &mut Option<u64>) {
+    /// Has the kernel open the file, and gives it the offset, through a descriptor that still stands for the file.
+    fn hand_over(&self, shared: &KernelOffset, descriptor: c_int, local: &mut Option<u64>) {
+        if shared.is_unopened() && self.open_in_kernel(shared).is_none() {
+            // The offset stays here, and the kernel's call answers EBADF.
+            return;
+        }
         let Some(offset) = local.take() else { return };
-        if kernel::inode_of(descriptor) == Some(self.identity) {
+        if kernel::inode_of(descriptor) == Some(self.identity()) {
             // The call fails only for a descriptor that is gone: nobody can use the offset then.
             let _ = kernel::seek(descriptor, offset as i64, libc::SEEK_SET);
         }
+    }
+
+    /// Has the kernel open the file of stand-ins, under all their numbers. `None` where it cannot.
+    fn open_in_kernel(&self, shared: &KernelOffset) -> Option<()> {
+        let unopened = shared.unopened.as_ref()?;
+        let opened = unopened.way.open(self.flags()).ok()?;
+        let Some(locked) = Locked::take() else {
+            kernel::close(opened);
+            return None;
+        };
+        locked.replace(self, opened);
+        self.identity.store(shared.ino, Ordering::Release);
+        if unopened.is_unopened.swap(false, Ordering::AcqRel) {
+            stand_ins::forget();
+        }
+        Some(())
     }
 }
 
 impl KernelOffset {
     fn lock(&self) -> MutexGuard<'_, Option<u64>> {
         self.local.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_unopened(&self) -> bool {
+        self.unopened.as_ref().is_some_and(|unopened| unopened.is_unopened.load(Ordering::Acquire))
     }
 
     fn is_shared(&self) -> bool {
@@ -350,9 +437,9 @@ impl KernelOffset {
 /// The description for the child of `fork`: shared, and without the connections, which are the parent's.
 pub(crate) fn inherited(description: &Arc<Description>) -> Arc<Description> {
     Arc::new(match &description.backing {
-        Backing::Kernel(_) => Description::of_kernel(description.identity, description.flags(), 0),
+        Backing::Kernel(_) => Description::of_kernel(description.identity(), description.flags(), 0),
         Backing::Placeholder(placeholder) => {
-            Description::of_placeholder(description.identity, placeholder.inherited(), None)
+            Description::of_placeholder(description.identity(), placeholder.inherited(), None)
         }
     })
 }

@@ -49,7 +49,13 @@ pub(crate) fn is_candidate(directory: c_int, path: &[u8]) -> bool {
     match session::mode() {
         Mode::Off => false,
         Mode::Prefix => tree::is_candidate(directory, path),
-        Mode::Mount if path.first() == Some(&b'/') => session::below_root(path).is_some(),
+        Mode::Mount if path.first() == Some(&b'/') => {
+            let is_below = session::below_root(path).is_some();
+            if !is_below {
+                sharing::settle_named(path);
+            }
+            is_below
+        }
         Mode::Mount if directory == libc::AT_FDCWD => !working_directory::is_outside_mount(),
         Mode::Mount => !table::is_foreign(directory),
     }

@@ -2,6 +2,7 @@
 
 use crate::files::description::Description;
 use crate::files::placeholder::Placeholder;
+use crate::files::stand_ins::{self, Locked};
 use crate::files::table::{self, Entry};
 use crate::host::kernel;
 use crate::store::session;
@@ -10,18 +11,29 @@ use std::sync::Arc;
 
 /// The description behind `descriptor`, if it is the store's and still the description that was entered.
 ///
-/// A number that libc or a raw system call closed, and that was opened again, shows another inode. It is forgotten.
+/// A number that libc or a raw system call closed, and that was opened again, shows another inode. It is forgotten. So does, for
+/// a moment, a stand-in that another thread has the kernel open.
 pub(crate) fn described(descriptor: c_int) -> Option<Arc<Description>> {
     // Once the fast path has ended for the process, the kernel has all offsets.
     if session::mode() == session::Mode::Off {
         return None;
     }
     let Entry::Known(description) = table::look_up(descriptor) else { return None };
-    if kernel::inode_of(descriptor) == Some(description.identity()) {
+    let shows_it = || kernel::inode_of(descriptor) == Some(description.identity());
+    if shows_it() || (stand_ins::are_any() && Locked::take().is_some_and(|_locked| shows_it())) {
         return Some(description);
     }
-    table::forget(descriptor);
+    forget(descriptor);
     None
+}
+
+/// Forgets a number that stands for something else now. What the client opened for its description is closed with its last number.
+pub(crate) fn forget(descriptor: c_int) {
+    if let Some(description) = table::forget(descriptor) {
+        if description.is_abandoned() && description.placeholder().is_none() {
+            description.end();
+        }
+    }
 }
 
 /// The description behind `descriptor`, also behind a descriptor whose opening the library did not see: an inherited or

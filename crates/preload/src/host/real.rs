@@ -162,6 +162,16 @@ real! {
     setresgid(real: libc::gid_t, effective: libc::gid_t, saved: libc::gid_t) -> c_int;
     setgroups(count: size_t, groups: *const libc::gid_t) -> c_int;
     initgroups(user: Text, gid: libc::gid_t) -> c_int;
+    aio_read(request: *mut libc::aiocb) -> c_int;
+    aio_write(request: *mut libc::aiocb) -> c_int;
+    aio_fsync(operation: c_int, request: *mut libc::aiocb) -> c_int;
+    lio_listio(mode: c_int, list: *const *mut libc::aiocb, count: c_int, event: Any) -> c_int;
+    io_setup(count: c_int, context: Any) -> c_int;
+    io_queue_init(count: c_int, context: Any) -> c_int;
+    io_uring_setup(count: c_uint, settings: Any) -> c_int;
+    io_uring_queue_init(count: c_uint, ring: Any, flags: c_uint) -> c_int;
+    io_uring_queue_init_params(count: c_uint, ring: Any, settings: Any) -> c_int;
+    io_uring_queue_init_mem(count: c_uint, ring: Any, settings: Any, memory: Any, bytes: size_t) -> c_int;
     ioctl(descriptor: c_int, request: libc::c_ulong, argument: Any) -> c_int;
     isatty(descriptor: c_int) -> c_int;
     tcgetattr(descriptor: c_int, settings: Any) -> c_int;

@@ -1,9 +1,11 @@
 //! Questions to the mount about an open file, by `ioctl`.
 
 use crate::host::file_size;
-use crate::host::kernel::system_call;
+use crate::host::kernel::{self, system_call};
 use crate::store::session;
 use libc::c_int;
+use std::ffi::CString;
+use weir_client::wire::Capability;
 use weir_client::{File, HandleState, HANDLE_STATE_BYTES};
 
 /// `_IOR('W', 1, [u8; 4096])`: the mount's state of an open regular file.
@@ -28,6 +30,20 @@ pub(crate) fn promote(descriptor: c_int) -> Option<File> {
     }
     let state = HandleState::decode(&answer[2..2 + length]).ok()?;
     Some(File::from_state(store, state))
+}
+
+/// Has the mount take over a description that this client opened, and the kernel open it. A file without a name, or with rights that
+/// its path no longer gives, is opened so.
+///
+/// # Errors
+/// EACCES for the description of another user or with fewer rights, ESTALE for one that is gone.
+pub(crate) fn claim(capability: &Capability, flags: c_int) -> Result<c_int, c_int> {
+    let mut path = session::root().to_vec();
+    path.push(b'/');
+    path.append(&mut capability.claim_name());
+    let path = CString::new(path).map_err(|_| libc::EINVAL)?;
+    // SAFETY: the path ends with a zero byte.
+    unsafe { kernel::open(path.as_ptr(), flags | libc::O_CREAT) }
 }
 
 /// Tells the mount that pages of an open file are about to be mapped. The servers then refuse writes beside the mount, also

@@ -6,7 +6,7 @@
 use crate::calls::attributes::{self, Subject};
 use crate::calls::temporary::{self, Temporary};
 use crate::calls::{
-    changes, close, control, current_directory, data, directories, duplicate, environments, exec,
+    asynchronous, changes, close, control, current_directory, data, directories, duplicate, environments, exec,
     identity_changes, locks, messages, mmap, open, process, readiness, seek, space, stat, statistics, stdio,
     transfers, walks,
 };
@@ -67,6 +67,7 @@ hooks! {
     [readahead] (d: c_int, offset: off_t, count: size_t) -> ssize_t =
         space::read_ahead(d, offset, count);
     [sync_file_range] (d: c_int, offset: off_t, length: off_t, flags: c_uint) -> c_int = {
+        sharing::settle_stand_in(d);
         if prefix::holds(d) { space::fsync(d, true) } else { real::sync_file_range(d, offset, length, flags) }
     };
 
@@ -96,6 +97,7 @@ hooks! {
     [flock] (d: c_int, operation: c_int) -> c_int = locks::flock(d, operation);
     [lockf lockf64] (d: c_int, command: c_int, length: off_t) -> c_int = {
         sharing::settle(d);
+        locks::note_kernels(d);
         if prefix::holds(d) { locks::lockf(d, command, length) } else { real::lockf(d, command, length) }
     };
     [ftruncate ftruncate64] (d: c_int, length: off_t) -> c_int = changes::ftruncate(d, length);
@@ -151,7 +153,10 @@ hooks! {
         if made < 0 { std::ptr::null_mut() } else { template }
     };
 
-    [fdopendir] (d: c_int) -> *mut DIR = directories::fdopendir(d);
+    [fdopendir] (d: c_int) -> *mut DIR = {
+        sharing::settle_stand_in(d);
+        directories::fdopendir(d)
+    };
     [closedir] (directory: *mut DIR) -> c_int = directories::closedir(directory);
     [dirfd] (directory: *mut DIR) -> c_int = directories::dirfd(directory);
     [readdir readdir64] (directory: *mut DIR) -> *mut dirent = directories::readdir(directory);
@@ -256,6 +261,46 @@ hooks! {
         });
     [epoll_ctl] (epoll: c_int, operation: c_int, d: c_int, event: *mut libc::epoll_event) -> c_int =
         readiness::epoll_ctl(epoll, operation, d, event);
+    [aio_read aio_read64] (request: *mut libc::aiocb) -> c_int = {
+        asynchronous::settle(request);
+        real::aio_read(request)
+    };
+    [aio_write aio_write64] (request: *mut libc::aiocb) -> c_int = {
+        asynchronous::settle(request);
+        real::aio_write(request)
+    };
+    [aio_fsync aio_fsync64] (operation: c_int, request: *mut libc::aiocb) -> c_int = {
+        asynchronous::settle(request);
+        real::aio_fsync(operation, request)
+    };
+    [lio_listio lio_listio64] (mode: c_int, list: *const *mut libc::aiocb, count: c_int, event: *mut c_void) -> c_int = {
+        asynchronous::settle_list(list.cast(), count);
+        real::lio_listio(mode, list, count, event)
+    };
+    [io_setup] (count: c_int, context: *mut c_void) -> c_int = {
+        asynchronous::leave_opens_to_kernel();
+        real::io_setup(count, context)
+    };
+    [io_queue_init] (count: c_int, context: *mut c_void) -> c_int = {
+        asynchronous::leave_opens_to_kernel();
+        real::io_queue_init(count, context)
+    };
+    [io_uring_setup] (count: c_uint, settings: *mut c_void) -> c_int = {
+        asynchronous::leave_opens_to_kernel();
+        real::io_uring_setup(count, settings)
+    };
+    [io_uring_queue_init] (count: c_uint, ring: *mut c_void, flags: c_uint) -> c_int = {
+        asynchronous::leave_opens_to_kernel();
+        real::io_uring_queue_init(count, ring, flags)
+    };
+    [io_uring_queue_init_params] (count: c_uint, ring: *mut c_void, settings: *mut c_void) -> c_int = {
+        asynchronous::leave_opens_to_kernel();
+        real::io_uring_queue_init_params(count, ring, settings)
+    };
+    [io_uring_queue_init_mem] (count: c_uint, ring: *mut c_void, settings: *mut c_void, memory: *mut c_void, bytes: size_t) -> c_int = {
+        asynchronous::leave_opens_to_kernel();
+        real::io_uring_queue_init_mem(count, ring, settings, memory, bytes)
+    };
     [ioctl] (d: c_int, request: libc::c_ulong, argument: *mut c_void) -> c_int =
         control::ioctl(d, request, argument);
     [isatty] (d: c_int) -> c_int = control::terminal(d, 0, || real::isatty(d));

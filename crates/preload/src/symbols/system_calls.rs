@@ -2,9 +2,10 @@
 
 use crate::calls::attributes::{self, Subject};
 use crate::calls::{
-    changes, close, control, current_directory, data, directories, duplicate, exec, identity_changes,
+    asynchronous, changes, close, control, current_directory, data, directories, duplicate, exec, identity_changes,
     inotify, locks, mmap, names, open, openat2, process, seek, space, stat, statistics, transfers,
 };
+use crate::files::sharing;
 use crate::host::guard::{self, returned};
 use crate::host::{file_size, kernel, real};
 use libc::{c_int, c_long};
@@ -20,7 +21,14 @@ pub(crate) unsafe fn dispatch(number: c_long, a: [usize; 6]) -> c_long {
         on_descriptors(number, &a)
             .or_else(|| on_paths(number, &a))
             .or_else(|| on_processes(number, &a))
-            .unwrap_or_else(|| real::syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]))
+            .unwrap_or_else(|| {
+                match number {
+                    libc::SYS_io_setup | libc::SYS_io_uring_setup => asynchronous::leave_opens_to_kernel(),
+                    // Most system calls on a descriptor have it in front.
+                    _ => sharing::settle_stand_in(int(a[0])),
+                }
+                real::syscall(number, a[0], a[1], a[2], a[3], a[4], a[5])
+            })
     }
 }
 
