@@ -198,7 +198,7 @@ TABLE = (
     Refusal("`mkfifo`, `mknod`", _fifo, WORKS, "EOPNOTSUPP", "pipes and devices are the kernel's"),
     Refusal("`bind` of a Unix socket", _bind, WORKS, "ENOENT", NOT_THERE),
     Refusal("`splice`", _splice, WORKS, "EINVAL", "the kernel cannot see the bytes"),
-    Refusal("`fcntl` `F_SETLEASE`", _lease, WORKS, "EBADF", "with a mount, opens by that mount alone break a lease"),
+    Refusal("`fcntl` `F_SETLEASE`", _lease, WORKS, "EBADF", "with a mount, opens through the kernel of that host alone break a lease"),
     Refusal(
         "`inotify_add_watch`",
         _watch,
@@ -230,6 +230,9 @@ BESIDE = """\
 | `copy_file_range` within a file through the mount after another client made it shorter | answers EINVAL for 0 where the two places lie behind the new end and would overlap by the size of before, for the same reason |
 | locks on directories with a mount | are the kernel's, which asks no mount about them: programs of one mount see them, and other mounts do not |
 | `/proc/locks`, `lslocks` | show no lock of the store's files: the kernel leaves these to the mount, and lists its own alone |
+| system call instructions of a program that opened a file by libc, beside a mount (liburing inside the program, `pidfd_getfd` of another process, a close or duplicate by an instruction) | answer EBADF, and ELOOP by `/proc/PID/fd/N` in another process, until another call has had the kernel open the file; `weir run --no-preload` runs such programs |
+| `/proc/self/fd/N` of a file that was removed, moved or forbidden between its open and the first call that needs the kernel, beside a mount | shows a name of the form `.weir-description-…` |
+| a running program's file, opened for writes by `weir run` beside a mount before it got permission to be executed | is not protected by ETXTBSY, and `exec` of a file that is open for writes is not refused |
 | asynchronous reads (`io_submit`) and `copy_file_range` by a raw system call, through a descriptor that the fast path uses | end at the size that the kernel saw last, until anything asks the mount for the size |
 | something mounted inside the store or over it | all paths go through the kernel, at the kernel's speed |
 | write through the mount | the kernel splits it at 1 MiB, so a larger append there is not atomic |
@@ -248,7 +251,7 @@ BESIDE = """\
 | full targets | a file goes on elsewhere behind its end. ENOSPC if its layout names its targets or their number, when the store is full, and for a hole below its end whose stripe lies on a full target (a file that was lengthened before it was written): `weir rebalance` moves such an object to a target that has room |
 | `fallocate` of most of the room that `df` shows | `df` shows the room of all targets, and a file has room on those of its layout: ENOSPC beyond it |
 | room of a file that was just removed | a write or a new file that needs it waits for it up to 30 s; ENOSPC if no server is about to free any |
-| `inotify` | reports changes through the mount of the watcher. A process that watches the store, and the children that it forks then, go through the mount for all their calls on the store until they end, so their watches report their own changes. Watches do not report changes by the fast path of other programs: run those with `weir run --no-preload` |
+| `inotify` | reports changes through the mount of the watcher. A process that watches the store, and the children that it forks then, go through the mount for all their calls on the store until they end, so their watches report their own changes. Watches do not report opens and changes by the fast path of other programs: run those with `weir run --no-preload` |
 | `fanotify` | reports changes through the mount of the watcher, and no change by the fast path of any process |
 | the audit of a server | keeps 4,096 entries and 2 MiB of them in a file of 4 MiB at most, at most 1,024 of them refusals and 1,024 leases; the oldest go first. Values and reasons are cut at 1,024 bytes, commands at 256. Refusals of one caller within a minute are one entry, whose count a restart may forget |
 | descriptor from another user | keeps its opener's rights, with a mount at the kernel's speed; without a mount its reads and writes answer EACCES |

@@ -244,7 +244,7 @@ static const struct row rows[] = {
     {"open open64 __open __open64", 'i', "pfm"}, {"__open_2 __open64_2", 'i', "pf"},
     {"openat openat64", 'i', "Dpfm"}, {"__openat_2 __openat64_2", 'i', "Dpf"}, {"creat creat64", 'i', "nm"},
     {"close __close", 'i', "d"}, {"dup", 'i', "d"}, {"dup2 __dup2", 'i', "dd"}, {"dup3", 'i', "ddf"},
-    {"lseek lseek64 llseek __lseek", 'l', "dow"}, {"fsync fdatasync", 'i', "d"}, {"flock", 'i', "dl"},
+    {"lseek lseek64 llseek __lseek", 'l', "dow"}, {"fsync fdatasync syncfs", 'i', "d"}, {"flock", 'i', "dl"},
     {"lockf lockf64", 'i', "dkL"}, {"ftruncate ftruncate64", 'i', "do"}, {"fchmod", 'i', "qm"}, {"fchown", 'i', "quu"},
     {"futimens", 'i', "qt"}, {"futimes", 'i', "qT"}, {"fstat fstat64", 'i', "dS"},
     {"__fxstat __fxstat64", 'i', "VdS"}, {"fstatfs fstatfs64 __fstatfs", 'i', "dS"}, {"fstatvfs fstatvfs64", 'i', "dS"},
@@ -265,7 +265,10 @@ static const struct row rows[] = {
     {"utime", 'i', "pU"}, {"truncate truncate64", 'i', "po"},
     {"getxattr lgetxattr", 'l', "pxbZ"}, {"setxattr lsetxattr", 'i', "pxBzC"}, {"listxattr llistxattr", 'l', "pbZ"},
     {"removexattr lremovexattr", 'i', "px"}, {"chdir", 'i', "e"},
-    {"pathconf", 'l', "pN"}, {"fpathconf", 'l', "dN"},
+    /* Of other libraries than libc. */
+    {"io_setup io_queue_init io_uring_setup", 'i', "00"}, {"io_uring_queue_init io_uring_queue_init_params", 'i', "000"},
+    {"io_uring_queue_init_mem", 'i', "00000"},
+    {"name_to_handle_at", 'i', "Dp00a"}, {"pathconf", 'l', "pN"}, {"fpathconf", 'l', "dN"},
     {NULL, 0, NULL, NULL},
 };
 

@@ -1,6 +1,7 @@
 /* Cases of calls on descriptors, streams, directories and paths that take more than numbers and plain addresses. */
 #include "host_calls.h"
 #include <wchar.h>
+#include <aio.h>
 #include <dirent.h>
 #include <ftw.h>
 #include <glob.h>
@@ -309,6 +310,29 @@ static void own_print(const char *name, void *function) {
     }
 }
 
+/* One request, to its end. */
+static void own_request(const char *name, void *function) {
+    const int is_read = strstr(name, "read") != NULL, is_list = !strncmp(name, "lio", 3), is_sync = strstr(name, "sync") != NULL;
+    for (int kind = 0; kind < KINDS + 1; kind++) {
+        /* A read of a terminal or of a pipe would wait. */
+        if (kind == TERMINAL || kind == PIPE_OUT || kind == SOCKET || kind == OTHER_SOCKET) continue;
+        if (!begin("(%s)", kind < KINDS ? kind_names[kind] : "closed")) continue;
+        struct aiocb request = {.aio_fildes = kind < KINDS ? worlds[kind] : 61, .aio_buf = is_read ? output : input, .aio_nbytes = 5};
+        request.aio_lio_opcode = LIO_WRITE;
+        struct aiocb *requests[] = {&request, NULL};
+        errno = 0;
+        int begun = is_list ? CALL(int, LIO_WAIT, requests, 2, NULL) : is_sync ? CALL(int, O_SYNC, &request) : CALL(int, &request);
+        result(begun);
+        if (begun == 0) {
+            const struct aiocb *awaited[] = {&request};
+            while (aio_error(&request) == EINPROGRESS) aio_suspend(awaited, 1, NULL);
+            int failed = aio_error(&request);
+            also("%d %ld", failed, (long)aio_return(&request));
+        }
+        end();
+    }
+}
+
 /* The names differ from run to run; what is made does not. */
 static void own_temporary(const char *name, void *function) {
     static const char *const templates[] = {"tmpXXXXXX", "tmpXXXXXX.c", "XXXXX", "", "folder/aXXXXXX", "missing/aXXXXXX", "locked/aXXXXXX"};
@@ -560,6 +584,7 @@ const struct row file_rows[] = {
     {"fclose", 'o', "", own_fclose},
     {"freopen freopen64", 'o', "", own_freopen},
     {"dprintf __dprintf_chk vdprintf __vdprintf_chk", 'o', "", own_print},
+    {"aio_read aio_read64 aio_write aio_write64 aio_fsync aio_fsync64 lio_listio lio_listio64", 'o', "", own_request},
     {"mkstemp mkstemp64 mkostemp mkostemp64 mkstemps mkstemps64 mkostemps mkostemps64 mkdtemp", 'o', "", own_temporary},
     {"fdopendir closedir dirfd readdir readdir64 readdir_r readdir64_r rewinddir seekdir telldir", 'o', "", own_directory},
     {"opendir", 'o', "", own_opendir},

@@ -247,6 +247,7 @@ pub(crate) unsafe fn utimensat(
     flags: c_int,
 ) -> c_int {
     let pass = |directory: c_int, path: *const c_char| {
+        sharing::settle_stand_in(directory);
         let arguments = [directory as usize, path as usize, times as usize, flags as usize, 0, 0];
         // SAFETY: see `fchmodat`.
         returned(unsafe { kernel::raw(libc::SYS_utimensat, arguments) })

@@ -34,6 +34,9 @@ pub(crate) unsafe fn ioctl(descriptor: c_int, request: c_ulong, argument: *mut c
             return fail(libc::EOPNOTSUPP);
         }
         sharing::settle(descriptor);
+    } else if request == libc::FIONREAD {
+        // The kernel answers by its own offset.
+        sharing::settle(descriptor);
     }
     let outcome =
         if prefix::may_hold(descriptor) { attempt(|| control(descriptor, request, argument)) } else { None };

@@ -139,7 +139,7 @@ fn enter(file: File, (directory, path): (c_int, &[u8]), flags: c_int) -> Outcome
         }
     };
     promotion::forget(number);
-    let description = Arc::new(Description::of_stand_in(shown, status, file, Unopened::new(way)));
+    let description = Arc::new(Description::of_stand_in(shown, status, Unopened::new(file, way)));
     table::enter(number, Arc::clone(&description));
     drop(locked);
     description.note_standard_stream(number);

@@ -6,7 +6,7 @@
 
 use crate::files::accesses::Accesses;
 use crate::files::placeholder::Placeholder;
-use crate::files::stand_ins::{self, Locked, Unopened};
+use crate::files::stand_ins::{Locked, Unopened};
 use crate::files::{generation, mappings, watches};
 use crate::host::guard::Outcome;
 use crate::host::kernel;
@@ -81,17 +81,16 @@ impl Description {
     }
 
     /// A description that the client opened and the kernel did not: its numbers are stand-ins, which show the inode `shown`.
-    pub(crate) fn of_stand_in(shown: u64, flags: c_int, file: File, unopened: Unopened) -> Description {
+    pub(crate) fn of_stand_in(shown: u64, flags: c_int, unopened: Unopened) -> Description {
         let offset = KernelOffset {
             opened: generation::generation(),
             shared: AtomicBool::new(false),
             streamed: AtomicBool::new(false),
             local: Mutex::new(Some(0)),
-            ino: file.ino().0,
+            ino: unopened.file.ino().0,
             unopened: Some(unopened),
         };
-        stand_ins::note();
-        Description::new(shown, flags, Backing::Kernel(offset), OnceLock::from(Some(file)))
+        Description::new(shown, flags, Backing::Kernel(offset), OnceLock::new())
     }
 
     /// A description that a placeholder stands for.
@@ -148,7 +147,7 @@ impl Description {
 
     /// Takes over the flags of a shared description, which another process may have changed.
     pub(crate) fn refresh_flags(&self, descriptor: c_int) {
-        if matches!(&self.backing, Backing::Kernel(offset) if offset.is_shared()) {
+        if matches!(&self.backing, Backing::Kernel(offset) if offset.is_shared() && !offset.is_unopened()) {
             if let Ok(flags) = kernel::status_flags(descriptor) {
                 self.set_flags(flags);
             }
@@ -195,20 +194,19 @@ impl Description {
         self.aliases.load(Ordering::Acquire) == 0
     }
 
-    /// The file on the fast path. With a mount, the first call asks `descriptor` for the file's handle.
+    /// The file on the fast path. Of a file that the kernel opened, the first call asks `descriptor` for the handle.
     pub(crate) fn file(&self, descriptor: c_int) -> Option<&File> {
         let find = || match &self.backing {
             Backing::Kernel(_) => mount::promote(descriptor),
             Backing::Placeholder(placeholder) => placeholder.adopt(session::store()?),
         };
-        let file = self.file.get_or_init(find).as_ref();
-        if let Backing::Kernel(KernelOffset { unopened: Some(unopened), .. }) = &self.backing {
-            if unopened.is_to_be_told() {
-                // The mount learns by the question that this process asks for sizes by itself.
-                let _ = mount::promote(descriptor);
-            }
-        }
-        file
+        self.file_beside_kernel().or_else(|| self.file.get_or_init(find).as_ref())
+    }
+
+    /// The file that the client opened, as long as the kernel has not.
+    fn file_beside_kernel(&self) -> Option<&File> {
+        let Backing::Kernel(offset) = &self.backing else { return None };
+        offset.unopened.as_ref().filter(|unopened| unopened.is_waiting()).map(|unopened| &unopened.file)
     }
 
     /// The file for a call that moves no data. With a mount only a promoted file is given, so that such calls on a file that is
@@ -226,7 +224,7 @@ impl Description {
 
     /// The file, if it is on the fast path already.
     pub(crate) fn file_in_use(&self) -> Option<&File> {
-        self.file.get().and_then(Option::as_ref)
+        self.file_beside_kernel().or_else(|| self.file.get().and_then(Option::as_ref))
     }
 
     /// The file or the directory, for the locks of a placeholder.
@@ -284,7 +282,7 @@ impl Description {
     pub(crate) fn publish(&self) {
         if self.wrote.swap(false, Ordering::AcqRel) {
             generation::note_published();
-            if let Some(file) = self.file_in_use() {
+            for file in self.file_opened_here().into_iter().chain(self.file.get().and_then(Option::as_ref)) {
                 // The data is published already. A lost server fails the next call that needs it.
                 let _ = file.publish_pending(&session::CALLER);
             }
@@ -296,13 +294,15 @@ impl Description {
     pub(crate) fn end(&self) {
         self.publish();
         let Backing::Kernel(KernelOffset { unopened: Some(unopened), .. }) = &self.backing else { return };
-        if unopened.is_unopened.swap(false, Ordering::AcqRel) {
-            stand_ins::forget();
-        }
-        if let Some(file) = self.file_in_use() {
-            // A lost server forgets the description with the session.
-            let _ = file.close(&session::CALLER);
-        }
+        unopened.end_waiting();
+        // A lost server forgets the description with the session.
+        let _ = unopened.file.close(&session::CALLER);
+    }
+
+    /// The file that the client opened, whether or not the kernel has since.
+    fn file_opened_here(&self) -> Option<&File> {
+        let Backing::Kernel(offset) = &self.backing else { return None };
+        offset.unopened.as_ref().map(|unopened| &unopened.file)
     }
 
     /// The placeholder of a description without a mount.
@@ -392,7 +392,7 @@ impl Description {
 
     /// Has the kernel open the file, and gives it the offset, through a descriptor that still stands for the file.
     fn hand_over(&self, shared: &KernelOffset, descriptor: c_int, local: &mut Option<u64>) {
-        if shared.is_unopened() && self.open_in_kernel(shared).is_none() {
+        if shared.is_unopened() && self.open_in_kernel(shared, local).is_none() {
             // The offset stays here, and the kernel's call answers EBADF.
             return;
         }
@@ -403,19 +403,22 @@ impl Description {
         }
     }
 
-    /// Has the kernel open the file of stand-ins, under all their numbers. `None` where it cannot.
-    fn open_in_kernel(&self, shared: &KernelOffset) -> Option<()> {
+    /// Has the kernel open the file of stand-ins at the offset, under all their numbers. `None` where it cannot.
+    fn open_in_kernel(&self, shared: &KernelOffset, local: &mut Option<u64>) -> Option<()> {
         let unopened = shared.unopened.as_ref()?;
+        self.publish();
         let opened = unopened.way.open(self.flags()).ok()?;
         let Some(locked) = Locked::take() else {
             kernel::close(opened);
             return None;
         };
+        if let Some(offset) = local.take() {
+            // A file has every offset.
+            let _ = kernel::seek(opened, offset as i64, libc::SEEK_SET);
+        }
         locked.replace(self, opened);
         self.identity.store(shared.ino, Ordering::Release);
-        if unopened.is_unopened.swap(false, Ordering::AcqRel) {
-            stand_ins::forget();
-        }
+        unopened.end_waiting();
         Some(())
     }
 }
@@ -426,7 +429,7 @@ impl KernelOffset {
     }
 
     fn is_unopened(&self) -> bool {
-        self.unopened.as_ref().is_some_and(|unopened| unopened.is_unopened.load(Ordering::Acquire))
+        self.unopened.as_ref().is_some_and(Unopened::is_waiting)
     }
 
     fn is_shared(&self) -> bool {

@@ -150,17 +150,20 @@ struct Mount<'a> {
     parent: u64,
     device: (u32, u32),
     kind: &'a [u8],
+    /// Whether the mount refuses changes, of which the servers do not know.
+    is_read_only: bool,
 }
 
-/// The mounts of the store on `device`. `None` where something is mounted on a part of the store, or a line has another form.
+/// The mounts of the store on `device`. `None` where something is mounted on a part of the store, where a mount is read-only, or
+/// where a line has another form.
 fn mounts_of(table: &[u8], device: (u32, u32)) -> Option<Vec<u64>> {
     let lines = table.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let all = lines.map(line).collect::<Option<Vec<_>>>()?;
-    let stores: Vec<u64> = all
-        .iter()
-        .filter(|mount| mount.device == device && mount.kind == STORE_TYPE)
-        .map(|mount| mount.id)
-        .collect();
+    let is_store = |mount: &&Mount<'_>| mount.device == device && mount.kind == STORE_TYPE;
+    if all.iter().filter(is_store).any(|mount| mount.is_read_only) {
+        return None;
+    }
+    let stores: Vec<u64> = all.iter().filter(is_store).map(|mount| mount.id).collect();
     (!all.iter().any(|mount| stores.contains(&mount.parent))).then_some(stores)
 }
 
@@ -172,9 +175,10 @@ fn line(text: &[u8]) -> Option<Mount<'_>> {
     let device = words.next()?;
     let colon = device.iter().position(|byte| *byte == b':')?;
     let device = (number(&device[..colon])? as u32, number(&device[colon + 1..])? as u32);
+    let is_read_only = words.nth(2)?.split(|byte| *byte == b',').any(|option| option == b"ro");
     // A single dash ends the tags before the type, and no tag is a dash.
-    let kind = words.skip(3).skip_while(|word| *word != b"-").nth(1)?;
-    Some(Mount { id, parent, device, kind })
+    let kind = words.skip_while(|word| *word != b"-").nth(1)?;
+    Some(Mount { id, parent, device, kind, is_read_only })
 }
 
 #[cfg(test)]
@@ -212,6 +216,12 @@ mod tests {
             assert_eq!(found(inner), None, "{inner}");
         }
         assert_eq!(found("50 40 0:60 / /tmp/d rw - tmpfs tmpfs rw\n"), Some(vec![36]));
+    }
+
+    #[test]
+    fn a_mount_that_refuses_changes_is_the_kernels() {
+        assert_eq!(found("41 22 0:50 /sub /elsewhere ro,nosuid - fuse.weir weir rw\n"), None);
+        assert_eq!(found("41 22 254:2 / /cdrom ro - iso9660 /dev/sr0 ro\n"), Some(vec![36]));
     }
 
     #[test]

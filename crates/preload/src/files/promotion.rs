@@ -2,7 +2,7 @@
 
 use crate::files::description::Description;
 use crate::files::placeholder::Placeholder;
-use crate::files::stand_ins::{self, Locked};
+use crate::files::stand_ins::Locked;
 use crate::files::table::{self, Entry};
 use crate::host::kernel;
 use crate::store::session;
@@ -20,7 +20,7 @@ pub(crate) fn described(descriptor: c_int) -> Option<Arc<Description>> {
     }
     let Entry::Known(description) = table::look_up(descriptor) else { return None };
     let shows_it = || kernel::inode_of(descriptor) == Some(description.identity());
-    if shows_it() || (stand_ins::are_any() && Locked::take().is_some_and(|_locked| shows_it())) {
+    if shows_it() || Locked::take().is_some_and(|_locked| shows_it()) {
         return Some(description);
     }
     forget(descriptor);

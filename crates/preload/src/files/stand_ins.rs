@@ -14,6 +14,7 @@ use crate::host::patience;
 use libc::c_int;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use weir_client::File;
 
 /// The file behind all stand-ins: a symbolic link. The kernel reads and writes no byte of it (EBADF), and another process that
 /// opens the number's name in `/proc` gets ELOOP instead of other bytes.
@@ -81,9 +82,7 @@ impl Drop for Locked {
 fn pattern() -> Option<(c_int, u64)> {
     let known = PATTERN.load(Ordering::Relaxed);
     if known >= 0 {
-        let ino = PATTERN_INO.load(Ordering::Relaxed);
-        // The program may have closed the number by a system call that the library did not see.
-        return (kernel::inode_of(known) == Some(ino)).then_some((known, ino));
+        return Some((known, PATTERN_INO.load(Ordering::Relaxed)));
     }
     // SAFETY: the path ends with a zero byte.
     let opened = unsafe { kernel::open(BEHIND.as_ptr(), libc::O_PATH | libc::O_NOFOLLOW) }.ok()?;
@@ -112,16 +111,6 @@ pub(crate) fn hold(descriptor: c_int) -> bool {
 /// Whether files may be opened as stand-ins now.
 pub(crate) fn are_allowed() -> bool {
     !STOPPED.load(Ordering::Relaxed) && CHILDREN.load(Ordering::Relaxed) == 0
-}
-
-/// Counts a description with stand-ins.
-pub(crate) fn note() {
-    COUNT.fetch_add(1, Ordering::AcqRel);
-}
-
-/// Counts a description with stand-ins less: it is the kernel's, or closed.
-pub(crate) fn forget() {
-    COUNT.fetch_sub(1, Ordering::AcqRel);
 }
 
 /// Makes no further stand-ins, because system calls on files follow that the library does not see.
@@ -162,22 +151,31 @@ pub(crate) fn named(path: &[u8]) -> Option<c_int> {
     hold(number).then_some(number)
 }
 
-/// A description of the store that has a stand-in: how the kernel is to open it.
+/// The part of a description that the client opened, and that the kernel opens if it has to.
 pub(crate) struct Unopened {
+    /// The file at the servers. It stays open until the description ends, because other threads may use it.
+    pub(crate) file: File,
+    /// The way of the kernel to the file.
     pub(crate) way: WayToKernel,
-    pub(crate) is_unopened: AtomicBool,
-    /// Whether the mount knows that the process asks for sizes by itself.
-    is_told: AtomicBool,
+    is_waiting: AtomicBool,
 }
 
 impl Unopened {
-    pub(crate) fn new(way: WayToKernel) -> Unopened {
-        Unopened { way, is_unopened: AtomicBool::new(true), is_told: AtomicBool::new(false) }
+    /// A file whose numbers are stand-ins.
+    pub(crate) fn new(file: File, way: WayToKernel) -> Unopened {
+        COUNT.fetch_add(1, Ordering::AcqRel);
+        Unopened { file, way, is_waiting: AtomicBool::new(true) }
     }
 
-    /// Whether the kernel has opened the file since, and the mount is to know that the process asks for sizes by itself. Answers so
-    /// once.
-    pub(crate) fn is_to_be_told(&self) -> bool {
-        !self.is_unopened.load(Ordering::Acquire) && !self.is_told.swap(true, Ordering::AcqRel)
+    /// Whether the kernel has not opened the file.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Acquire)
+    }
+
+    /// The kernel has opened the file, or the description ends.
+    pub(crate) fn end_waiting(&self) {
+        if self.is_waiting.swap(false, Ordering::AcqRel) {
+            COUNT.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 }

@@ -162,6 +162,8 @@ real! {
     setresgid(real: libc::gid_t, effective: libc::gid_t, saved: libc::gid_t) -> c_int;
     setgroups(count: size_t, groups: *const libc::gid_t) -> c_int;
     initgroups(user: Text, gid: libc::gid_t) -> c_int;
+    syncfs(descriptor: c_int) -> c_int;
+    name_to_handle_at(descriptor: c_int, path: Text, handle: Any, mount: *mut c_int, flags: c_int) -> c_int;
     aio_read(request: *mut libc::aiocb) -> c_int;
     aio_write(request: *mut libc::aiocb) -> c_int;
     aio_fsync(operation: c_int, request: *mut libc::aiocb) -> c_int;

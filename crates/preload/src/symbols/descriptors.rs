@@ -94,6 +94,14 @@ hooks! {
         seek::lseek(d, offset, whence);
     [fsync] (d: c_int) -> c_int = space::fsync(d, false);
     [fdatasync] (d: c_int) -> c_int = space::fsync(d, true);
+    [syncfs] (d: c_int) -> c_int = {
+        sharing::settle_stand_in(d);
+        real::syncfs(d)
+    };
+    [name_to_handle_at] (d: c_int, path: *const c_char, handle: *mut c_void, mount: *mut c_int, flags: c_int) -> c_int = {
+        sharing::settle_stand_in(d);
+        real::name_to_handle_at(d, path, handle, mount, flags)
+    };
     [flock] (d: c_int, operation: c_int) -> c_int = locks::flock(d, operation);
     [lockf lockf64] (d: c_int, command: c_int, length: off_t) -> c_int = {
         sharing::settle(d);
@@ -167,8 +175,10 @@ hooks! {
     [seekdir] (directory: *mut DIR, position: c_long) -> () =
         directories::seekdir(directory, position, || real::seekdir(directory, position));
     [telldir] (directory: *mut DIR) -> c_long = directories::telldir(directory);
-    [getdents64] (d: c_int, buffer: *mut c_void, size: size_t) -> ssize_t =
-        directories::getdents64(d, buffer, size);
+    [getdents64] (d: c_int, buffer: *mut c_void, size: size_t) -> ssize_t = {
+        sharing::settle_stand_in(d);
+        directories::getdents64(d, buffer, size)
+    };
 
     [fchdir] (d: c_int) -> c_int = current_directory::fchdir(d);
     [fork __fork] () -> pid_t = process::fork();
