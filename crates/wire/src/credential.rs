@@ -480,6 +480,20 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_claim_fits_a_name() {
+        let of = Description { ino: Ino(u64::MAX), handle: HandleId(u64::MAX), uid: u32::MAX };
+        let longest = SiteKey::new([7; 32]).capability(of, Rights { read: true, write: true }, u64::MAX);
+        let name = longest.claim_name();
+        assert!(name.len() <= limits::NAME_BYTES);
+        assert_eq!(Capability::of_claim_name(&name), Some(longest));
+        for other in
+            [&name[1..], &name[..name.len() - 1], b".weir-description-", b".weir-description-0g", b"file"]
+        {
+            assert_eq!(Capability::of_claim_name(other), None);
+        }
+    }
+
+    #[test]
     fn no_field_of_a_capability_can_be_altered() {
         let key = SiteKey::new([7; 32]);
         let of = Description { ino: Ino(42), handle: HandleId(7), uid: 1000 };

@@ -3,8 +3,8 @@
 use crate::calls::environments::{Environment, Start, Strings};
 use crate::calls::handover::{self, Passing};
 use crate::calls::{process, programs};
-use crate::files::{paths, sharing};
 use crate::files::working_directory::{self, VARIABLE};
+use crate::files::{paths, sharing};
 use crate::host::guard::{self, quietly, returned};
 use crate::host::{kernel, real};
 use crate::store::counters;

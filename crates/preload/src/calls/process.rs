@@ -3,7 +3,9 @@
 use crate::calls::{close, handover, locks};
 use crate::files::description::STANDARD_STREAMS;
 use crate::files::description::{self, Description};
-use crate::files::{generation, locked_files, mappings, mounts, sharing, stand_ins, table, working_directory};
+use crate::files::{
+    generation, locked_files, mappings, mounts, sharing, stand_ins, table, working_directory,
+};
 use crate::host::forks::Handlers;
 use crate::host::guard::{self, quietly, returned};
 use crate::host::{kernel, real};

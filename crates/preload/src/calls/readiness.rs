@@ -25,7 +25,9 @@ pub(crate) unsafe fn poll(
     let many = count as usize;
     if stand_ins::are_any() && many <= LIST && addresses::can_read(list, many) {
         // SAFETY: the list was found readable.
-        unsafe { std::slice::from_raw_parts(list, many) }.iter().for_each(|entry| sharing::settle_stand_in(entry.fd));
+        unsafe { std::slice::from_raw_parts(list, many) }
+            .iter()
+            .for_each(|entry| sharing::settle_stand_in(entry.fd));
     }
     if !prefix::is_in_use() || many == 0 || many > LIST || !addresses::can_write(list, many) {
         return wait(list, false);

@@ -47,9 +47,8 @@ impl WayToKernel {
     fn open_path(&self, flags: c_int) -> Option<c_int> {
         let place = libc::O_PATH | libc::O_CLOEXEC;
         // SAFETY: the path ends with a zero byte.
-        let found =
-            unsafe { system_call!(libc::SYS_openat, self.directory, self.path.as_ptr(), place, 0) }.ok()?
-                as c_int;
+        let found = unsafe { system_call!(libc::SYS_openat, self.directory, self.path.as_ptr(), place, 0) }
+            .ok()? as c_int;
         let opened = self.leads_to(found).then(|| {
             let link = CString::new(format!("/proc/self/fd/{found}")).ok()?;
             // SAFETY: the path ends with a zero byte.

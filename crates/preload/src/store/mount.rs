@@ -43,7 +43,13 @@ pub(crate) fn claim(capability: &Capability, flags: c_int) -> Result<c_int, c_in
     path.append(&mut capability.claim_name());
     let path = CString::new(path).map_err(|_| libc::EINVAL)?;
     // SAFETY: the path ends with a zero byte.
-    unsafe { kernel::open(path.as_ptr(), flags | libc::O_CREAT) }
+    let opened = unsafe { kernel::open(path.as_ptr(), flags | libc::O_CREAT) }?;
+    // Somebody may have made a file of this name.
+    if kernel::inode_of(opened) != Some(capability.ino.0) {
+        kernel::close(opened);
+        return Err(libc::ESTALE);
+    }
+    Ok(opened)
 }
 
 /// Tells the mount that pages of an open file are about to be mapped. The servers then refuse writes beside the mount, also

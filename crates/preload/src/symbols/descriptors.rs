@@ -6,9 +6,9 @@
 use crate::calls::attributes::{self, Subject};
 use crate::calls::temporary::{self, Temporary};
 use crate::calls::{
-    asynchronous, changes, close, control, current_directory, data, directories, duplicate, environments, exec,
-    identity_changes, locks, messages, mmap, open, process, readiness, seek, space, stat, statistics, stdio,
-    transfers, walks,
+    asynchronous, changes, close, control, current_directory, data, directories, duplicate, environments,
+    exec, identity_changes, locks, messages, mmap, open, process, readiness, seek, space, stat, statistics,
+    stdio, transfers, walks,
 };
 use crate::files::{prefix, sharing};
 use crate::host::{file_size, forks, guard, real};

@@ -2,8 +2,9 @@
 
 use crate::calls::attributes::{self, Subject};
 use crate::calls::{
-    asynchronous, changes, close, control, current_directory, data, directories, duplicate, exec, identity_changes,
-    inotify, locks, mmap, names, open, openat2, process, seek, space, stat, statistics, transfers,
+    asynchronous, changes, close, control, current_directory, data, directories, duplicate, exec,
+    identity_changes, inotify, locks, mmap, names, open, openat2, process, seek, space, stat, statistics,
+    transfers,
 };
 use crate::files::sharing;
 use crate::host::guard::{self, returned};
