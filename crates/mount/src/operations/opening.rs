@@ -74,6 +74,10 @@ impl Filesystem {
         let name = call.name()?;
         let flags = OpenFlags { create: !unnamed, unnamed, directory: false, ..open_flags(asked.flags) };
         if let Some(capability) = Capability::of_claim_name(name).filter(|_| call.node() == Ino::ROOT) {
+            // The servers trust a mount with the capabilities of all its users.
+            if !self.acts_as_itself() && call.header.uid != capability.uid {
+                return Err(Failure(libc::EACCES));
+            }
             return self.claim(capability, caller, asked.flags);
         }
         let place = if unnamed { Place::inode(call.node()) } else { Place::below(call.node(), name) };

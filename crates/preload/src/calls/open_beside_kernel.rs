@@ -12,10 +12,10 @@ use crate::files::{promotion, table};
 use crate::host::guard::{attempt, Outcome};
 use crate::host::kernel::{self, system_call};
 use crate::host::{file_size, umask};
-use crate::placement;
 use crate::store::counters::{self, Call};
 use crate::store::identity;
 use crate::store::session::{self, CALLER};
+use crate::{placement, recorder};
 use libc::{c_int, mode_t};
 use std::sync::Arc;
 use weir_client::wire::{FileKind, OpenFlags};
@@ -39,7 +39,8 @@ const EXECUTABLE: u16 = 0o111;
 
 /// Opens a file. `None` where the kernel has to.
 pub(crate) fn open(directory: c_int, path: &[u8], flags: c_int, mode: mode_t) -> Outcome<c_int> {
-    if !is_usual(flags) || !stand_ins::are_allowed() || placement::is_on() {
+    // A trace names files and offsets as the kernel knows them.
+    if !is_usual(flags) || !stand_ins::are_allowed() || placement::is_on() || recorder::is_on() {
         return None;
     }
     if !paths::is_candidate(directory, path) || file_size::limit().is_some() {

@@ -72,12 +72,9 @@ type Sets = [*mut fd_set; 3];
 /// The sets are null, have room for `count` numbers, or are bad addresses.
 pub(crate) unsafe fn select(count: c_int, sets: Sets, wait: impl FnOnce(Sets, bool) -> c_int) -> c_int {
     let words = usize::try_from(count).unwrap_or(0).div_ceil(WORD_BITS);
-    if stand_ins::are_any() {
-        // The numbers of a set are few.
-        (0..count.min(libc::FD_SETSIZE as c_int)).for_each(sharing::settle_stand_in);
-    }
     let is_usable = |set: &*mut fd_set| set.is_null() || addresses::can_write(set.cast::<u64>(), words);
-    if !prefix::is_in_use() || words == 0 || words > LIST / WORD_BITS || !sets.iter().all(is_usable) {
+    let is_followed = prefix::is_in_use() || stand_ins::are_any();
+    if !is_followed || words == 0 || words > LIST / WORD_BITS || !sets.iter().all(is_usable) {
         return wait(sets, false);
     }
     let bits = |set: *mut fd_set| -> &mut [u64] {
@@ -87,6 +84,11 @@ pub(crate) unsafe fn select(count: c_int, sets: Sets, wait: impl FnOnce(Sets, bo
         // SAFETY: the set was found writable for so many words, and the program passes three different ones.
         unsafe { std::slice::from_raw_parts_mut(set.cast::<u64>(), words) }
     };
+    if stand_ins::are_any() {
+        let numbers =
+            sets.iter().flat_map(|set| each_bit(bits(*set))).filter(|number| *number < count as usize);
+        numbers.for_each(|number| sharing::settle_stand_in(number as c_int));
+    }
     let is_ours = |number: usize| number < count as usize && prefix::holds(number as c_int);
     let any = sets.iter().any(|set| each_bit(bits(*set)).any(is_ours));
     if !any {

@@ -38,7 +38,7 @@ pub(crate) struct Locked(());
 impl Locked {
     /// `None` where another thread holds the lock for longer than its few system calls can take.
     pub(crate) fn take() -> Option<Locked> {
-        patience::until(|| (!LOCK.swap(true, Ordering::Acquire)).then_some(Locked(())))
+        patience::until(|| (!LOCK.swap(true, Ordering::Acquire)).then(|| Locked(())))
     }
 
     /// Makes a stand-in. `None` while a child is made, or where there can be none.
@@ -50,6 +50,11 @@ impl Locked {
         let command = if flags & libc::O_CLOEXEC != 0 { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
         // SAFETY: no memory is passed.
         let made = unsafe { system_call!(libc::SYS_fcntl, pattern, command, 0) };
+        if made == Err(libc::EBADF) {
+            // The program closed the number by a system call that the library did not see.
+            PATTERN.store(-1, Ordering::Relaxed);
+            return None;
+        }
         Some(made.map(|number| (number as c_int, ino)))
     }
 
