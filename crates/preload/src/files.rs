@@ -18,6 +18,7 @@ pub(crate) mod state;
 pub(crate) mod streams;
 pub(crate) mod table;
 pub(crate) mod tree;
+pub(crate) mod unopened;
 pub(crate) mod watches;
 pub(crate) mod way_to_kernel;
 pub(crate) mod working_directory;

@@ -6,7 +6,7 @@
 
 use crate::files::accesses::Accesses;
 use crate::files::placeholder::Placeholder;
-use crate::files::stand_ins::{Locked, Unopened};
+use crate::files::unopened::{Locked, Unopened};
 use crate::files::{generation, mappings, watches};
 use crate::host::guard::Outcome;
 use crate::host::kernel;
@@ -180,13 +180,27 @@ impl Description {
     }
 
     /// Counts one more descriptor of the description.
-    pub(crate) fn add_alias(&self) {
+    pub(crate) fn add_alias(&self, descriptor: c_int) {
+        if let Some(unopened) = self.unopened() {
+            unopened.add_number(descriptor);
+        }
         self.aliases.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Counts one descriptor of the description less.
-    pub(crate) fn remove_alias(&self) {
+    pub(crate) fn remove_alias(&self, descriptor: c_int) {
+        if let Some(unopened) = self.unopened() {
+            unopened.remove_number(descriptor);
+        }
         self.aliases.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// The part of a description that the kernel did not open at first.
+    fn unopened(&self) -> Option<&Unopened> {
+        match &self.backing {
+            Backing::Kernel(offset) => offset.unopened.as_ref(),
+            Backing::Placeholder(_) => None,
+        }
     }
 
     /// Whether no descriptor of this process stands for the description any more.
@@ -416,7 +430,7 @@ impl Description {
             // A file has every offset.
             let _ = kernel::seek(opened, offset as i64, libc::SEEK_SET);
         }
-        locked.replace(self, opened);
+        locked.replace(unopened, opened);
         self.identity.store(shared.ino, Ordering::Release);
         unopened.end_waiting();
         Some(())

@@ -2,8 +2,8 @@
 
 use crate::files::description::Description;
 use crate::files::placeholder::Placeholder;
-use crate::files::stand_ins::Locked;
 use crate::files::table::{self, Entry};
+use crate::files::unopened::Locked;
 use crate::host::kernel;
 use crate::store::session;
 use libc::c_int;

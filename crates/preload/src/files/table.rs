@@ -78,13 +78,13 @@ pub(crate) fn is_foreign(descriptor: c_int) -> bool {
 /// Enters `description` under `descriptor`. Answers the description that stood there.
 pub(crate) fn enter(descriptor: c_int, description: Arc<Description>) -> Option<Arc<Description>> {
     let slot = slot_made(descriptor)?;
-    description.add_alias();
+    description.add_alias(descriptor);
     HIGHEST.fetch_max(descriptor, Ordering::AcqRel);
     let mut entry = slot.entry.write().unwrap_or_else(PoisonError::into_inner);
     let before = entry.replace(description);
     slot.state.store(KNOWN, Ordering::Release);
     drop(entry);
-    before.inspect(|before| before.remove_alias())
+    before.inspect(|before| before.remove_alias(descriptor))
 }
 
 /// Notes that `descriptor` is not the store's.
@@ -105,7 +105,7 @@ pub(crate) fn forget(descriptor: c_int) -> Option<Arc<Description>> {
     slot.state.store(UNKNOWN, Ordering::Release);
     let before = entry.take();
     drop(entry);
-    before.inspect(|before| before.remove_alias())
+    before.inspect(|before| before.remove_alias(descriptor))
 }
 
 /// Every known descriptor with its description, in the order of the numbers.
@@ -142,7 +142,7 @@ pub(crate) unsafe fn rebuild_after_fork(mut replace: impl FnMut(&Arc<Description
             let old = std::mem::ManuallyDrop::new(std::ptr::read(lock));
             let old =
                 std::mem::ManuallyDrop::into_inner(old).into_inner().unwrap_or_else(PoisonError::into_inner);
-            let new = old.as_ref().map(&mut replace).inspect(|new| new.add_alias());
+            let new = old.as_ref().map(&mut replace).inspect(|new| new.add_alias(descriptor));
             std::mem::forget(old);
             std::ptr::write(lock, RwLock::new(new));
         }
