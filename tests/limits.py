@@ -198,7 +198,13 @@ TABLE = (
     Refusal("`mkfifo`, `mknod`", _fifo, WORKS, "EOPNOTSUPP", "pipes and devices are the kernel's"),
     Refusal("`bind` of a Unix socket", _bind, WORKS, "ENOENT", NOT_THERE),
     Refusal("`splice`", _splice, WORKS, "EINVAL", "the kernel cannot see the bytes"),
-    Refusal("`fcntl` `F_SETLEASE`", _lease, WORKS, "EBADF", "with a mount, opens through the kernel of that host alone break a lease"),
+    Refusal(
+        "`fcntl` `F_SETLEASE`",
+        _lease,
+        WORKS,
+        "EBADF",
+        "with a mount, opens through the kernel of that host alone break a lease",
+    ),
     Refusal(
         "`inotify_add_watch`",
         _watch,
