@@ -186,6 +186,14 @@ def _other_call(file: int, path: Path) -> None:
     libc.call("syncfs", file)
 
 
+def _room(file: int, path: Path) -> None:
+    assert os.fstatvfs(file).f_namemax == 255
+
+
+def _write_durably(file: int, path: Path) -> None:
+    assert os.pwritev(file, [BYTES], 0, SYNCHRONIZED) == len(BYTES)
+
+
 PROMOTED: dict[str, Callable[[int, Path], None]] = {
     "mmap": _map,
     "mmap, private": _map_privately,
@@ -208,8 +216,8 @@ PROMOTED: dict[str, Callable[[int, Path], None]] = {
     "F_SETFL": _flags,
     "F_SETLEASE": _lease,
     "fallocate": _allocate,
-    "statfs": lambda file, path: os.fstatvfs(file) and None,
-    "flags of pwritev2": lambda file, path: os.pwritev(file, [BYTES], 0, SYNCHRONIZED) and None,
+    "statfs": _room,
+    "flags of pwritev2": _write_durably,
     "inotify": _watch,
     "setgroups": _identity,
     "unshare": _view,
@@ -254,6 +262,11 @@ def _copy(file: int, path: Path) -> None:
     os.close(other)
 
 
+def _seek(file: int, path: Path) -> None:
+    assert os.lseek(file, 0, os.SEEK_END) == len(BYTES)
+    assert os.lseek(file, 4, os.SEEK_SET) == 4
+
+
 SERVED: dict[str, Callable[[int, Path], None]] = {
     "pread": lambda file, path: _equal(os.pread(file, 3, 1), b"123"),
     "pwrite": lambda file, path: _equal(os.pwrite(file, b"1", 1), 1),
@@ -267,7 +280,7 @@ SERVED: dict[str, Callable[[int, Path], None]] = {
     "changes of attributes": _change,
     "extended attributes": _attributes,
     "copy_file_range": _copy,
-    "lseek": lambda file, path: _equal(os.lseek(file, 0, os.SEEK_END), len(BYTES)) or _equal(os.lseek(file, 4, 0), 4),
+    "lseek": _seek,
 }
 """Calls that the client does on a file that the kernel has not opened."""
 

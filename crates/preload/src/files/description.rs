@@ -63,7 +63,7 @@ pub(crate) struct KernelOffset {
     /// The file's inode.
     ino: u64,
     /// The part of a description that the kernel did not open at first.
-    unopened: Option<Unopened>,
+    unopened: Option<Box<Unopened>>,
 }
 
 impl Description {
@@ -88,7 +88,7 @@ impl Description {
             streamed: AtomicBool::new(false),
             local: Mutex::new(Some(0)),
             ino: unopened.file.ino().0,
-            unopened: Some(unopened),
+            unopened: Some(Box::new(unopened)),
         };
         Description::new(shown, flags, Backing::Kernel(offset), OnceLock::new())
     }
@@ -198,7 +198,7 @@ impl Description {
     /// The part of a description that the kernel did not open at first.
     fn unopened(&self) -> Option<&Unopened> {
         match &self.backing {
-            Backing::Kernel(offset) => offset.unopened.as_ref(),
+            Backing::Kernel(offset) => offset.unopened.as_deref(),
             Backing::Placeholder(_) => None,
         }
     }
@@ -220,7 +220,7 @@ impl Description {
     /// The file that the client opened, as long as the kernel has not.
     fn file_beside_kernel(&self) -> Option<&File> {
         let Backing::Kernel(offset) = &self.backing else { return None };
-        offset.unopened.as_ref().filter(|unopened| unopened.is_waiting()).map(|unopened| &unopened.file)
+        offset.unopened.as_deref().filter(|unopened| unopened.is_waiting()).map(|unopened| &unopened.file)
     }
 
     /// The file for a call that moves no data. With a mount only a promoted file is given, so that such calls on a file that is
@@ -316,7 +316,7 @@ impl Description {
     /// The file that the client opened, whether or not the kernel has since.
     fn file_opened_here(&self) -> Option<&File> {
         let Backing::Kernel(offset) = &self.backing else { return None };
-        offset.unopened.as_ref().map(|unopened| &unopened.file)
+        offset.unopened.as_deref().map(|unopened| &unopened.file)
     }
 
     /// The placeholder of a description without a mount.
@@ -419,7 +419,7 @@ impl Description {
 
     /// Has the kernel open the file of stand-ins at the offset, under all their numbers. `None` where it cannot.
     fn open_in_kernel(&self, shared: &KernelOffset, local: &mut Option<u64>) -> Option<()> {
-        let unopened = shared.unopened.as_ref()?;
+        let unopened = shared.unopened.as_deref()?;
         self.publish();
         let opened = unopened.way.open(self.flags()).ok()?;
         let Some(locked) = Locked::take() else {
@@ -443,7 +443,7 @@ impl KernelOffset {
     }
 
     fn is_unopened(&self) -> bool {
-        self.unopened.as_ref().is_some_and(Unopened::is_waiting)
+        self.unopened.as_deref().is_some_and(Unopened::is_waiting)
     }
 
     fn is_shared(&self) -> bool {
