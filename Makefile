@@ -10,6 +10,7 @@
 #              rules out, and says which seed misses each (docs/development/world.md)
 # make suites  suites that others wrote, on the store and on tmpfs; make suite-NAME one of them (docs/development/suites.md)
 # make bench   every benchmark; make bench-NAME one of them (its last line is one JSON object)
+# make docs    the documentation as one site with a search box, in target/site
 # make pictures  the pictures of the control room in README and the guides, from a real store and a browser
 # make clean   removes what was built
 
@@ -18,7 +19,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := setup
 .DELETE_ON_ERROR:
 .PHONY: setup test-setup packages demo-packages fuse-device demo check test test-slurm lint lint-format lint-clippy lint-ruff lint-mypy \
-	lint-benchmarks lint-stubs lint-imports test-rust test-python world world-mutants soak soak-calls suites suites-packages simulate-packages speed-packages bench pictures clean
+	lint-benchmarks lint-stubs lint-imports test-rust test-python world world-mutants soak soak-calls suites suites-packages simulate-packages speed-packages bench docs pictures clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -250,6 +251,11 @@ speed-packages:
 bench-%: setup
 	@mkdir -p benchmarks/out
 	$(BIN)/python benchmarks/$*.py $(ARGUMENTS)
+
+docs: $(VENV)/equipped
+	@$(call requirements,docs)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --config-file packaging/site/mkdocs.yml
+	@echo 'the site begins at target/site/index.html'
 
 pictures: setup
 	$(BIN)/python packaging/pictures.py

@@ -133,7 +133,7 @@ def words_of(kind: type) -> dict[str, str]:
     for field, below in zip(tree.body, tree.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
             assert isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant), (kind, field.target.id)
-            words[field.target.id] = str(below.value.value)
+            words[field.target.id] = " ".join(str(below.value.value).split())
     return words
 
 
