@@ -153,7 +153,7 @@ def test_an_interrupted_sweep_keeps_its_points_and_goes_on(files: Path, alone: P
     if process.returncode == 0:
         pytest.skip("the sweep ended before it was interrupted")
     assert process.returncode == 130, words
-    assert f"{len(done)} of {POINTS} points are done; the same command goes on" in words
+    assert f"{len(done)} of {POINTS} points are done; the same command continues" in words
     assert 2 <= len(done) < POINTS
     assert len(json.loads((files / "results/results.json").read_text())["points"]) == len(done)
     answer = simulate(files, "sweep", "sweep.toml", "--out", "results")

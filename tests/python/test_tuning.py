@@ -362,7 +362,7 @@ def test_an_interrupted_tuning_says_where_its_trials_are(tmp_path: Path) -> None
     process.send_signal(signal.SIGINT)
     _, words = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 130, words
-    assert "the trials that ended are in out; the same command goes on" in words
+    assert "the trials that ended are in out; the same command continues" in words
 
 
 def test_the_model_of_the_runs_is_chosen(tmp_path: Path) -> None:

@@ -22,17 +22,17 @@ _VALUE_LETTERS_MAX = 48
 
 @click.command()
 @click.option("--since", type=MOMENT, help="First moment, such as 14:00, yesterday or 2d.  [default: all that is kept]")
-@click.option("--kind", help="Show changes of this kind alone, such as policy, quota or target.")
-@click.option("--user", metavar="NAME|UID", help="Show changes of this user alone, or on the user's request.")
-@click.option("--refused", is_flag=True, help="Show requests without right alone.")
+@click.option("--kind", help="Show only changes of this kind, such as policy, quota or target.")
+@click.option("--user", metavar="NAME|UID", help="Show only changes by this user, or on this user's request.")
+@click.option("--refused", is_flag=True, help="Show only requests that were refused for want of rights.")
 @output_option
 @click.pass_obj
 def audit(home: Home, since: str | None, kind: str | None, user: str | None, refused: bool, output: str) -> int:
-    """Show who changed what of the store, from what to what, and when.
+    """Show who changed the store: what was changed, from which value to which, and when.
 
-    The servers keep the last changes and refused requests. User, role and address are those of the proof that a server
-    was given; CLAIMS are what the caller said of itself: its command, its host, and the user on whose request it acted.
-    A service such as the planner changes a store on the request of users. The exit code is 1 where a server does not
+    The servers keep the last changes and refused requests. A server verified USER, ROLE and ADDRESS. It could not
+    verify CLAIMS: the command and the host that the caller named, and the user on whose request the caller acted. A
+    service such as the planner changes a store on the request of users. The exit code is 1 where a server does not
     answer.
     """
     import time

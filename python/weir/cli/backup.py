@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 def backup(home: Home, file: Path, output: str) -> None:
     """Write the metadata of the servers on this host to FILE, while the store runs.
 
-    The metadata is all names, layouts and rights of files, from the journals, with the site's key and the
+    The file holds all names, layouts and rights of files, from the journals, and the site's key and the
     configuration. The bytes of files stay on their targets. Only you may read FILE. On the host that a store was
-    deployed from, a file FILE.HOST is written for each host with servers, or none; `weir restore` takes it there.
+    deployed from, a file FILE.HOST is written for each host with servers; if one fails, none is written. `weir
+    restore` takes each file on its own host.
     """
     from weir.cli.common.elsewhere import refuse_elsewhere
     from weir.cli.common.progress import working
@@ -54,10 +55,10 @@ def backup(home: Home, file: Path, output: str) -> None:
 @output_option
 @click.pass_obj
 def restore(home: Home, file: Path, yes: bool, output: str) -> None:
-    """Put the metadata of a backup into the home; the next `weir up` goes on from it.
+    """Put the metadata of a backup into the home; the next `weir up` starts from it.
 
-    The store must be down. Files that were made since the backup are gone then, and files that were removed or cut
-    since have names, but not all of their bytes. The journals that are replaced are kept beside the restored ones.
+    The store must be down. Files made since the backup are lost. Files removed or truncated since then have their
+    names again, but not all of their bytes. The journals that are replaced are kept beside the restored ones.
     """
     from weir.cli.common.confirmation import confirm
     from weir.store.backup import holds_journals

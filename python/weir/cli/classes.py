@@ -42,7 +42,7 @@ def classes() -> None:
     metavar="DIR",
     required=True,
     type=FOLDER,
-    help="Folder of the classes and the report, where a killed build goes on.",
+    help="Folder of the classes and the report, in which a killed build continues.",
 )
 @click.option(
     "--trials",
@@ -55,27 +55,27 @@ def classes() -> None:
     metavar="RUNS",
     type=click.IntRange(20, 1_000_000),
     default=8000,
-    help="Most runs on which a model is fitted; of more, a sample is drawn.",
+    help="Largest number of runs on which a model is fitted; of more runs, a sample is drawn.",
 )
 @click.option(
     "--trees",
     type=click.IntRange(1, 10_000),
     default=60,
-    help="Trees of the forest; XGBoost has three times as many, AdaBoost half.",
+    help="Number of trees of the forest; XGBoost has three times as many, AdaBoost half.",
 )
-@click.option("--clusters", type=click.IntRange(2, 200), default=16, help="Most clusters that are tried.")
+@click.option("--clusters", type=click.IntRange(2, 200), default=16, help="Largest number of clusters to try.")
 @click.option(
     "--io-fraction-min",
     metavar="FRACTION",
     type=Number(0, 1),
     default=0.0,
-    help="Leave out runs that spent less of their time in I/O.",
+    help="Leave out runs that spent a smaller fraction of their time in I/O.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
     default=0,
-    help="Seed of all that is drawn: the same logs give the same classes.",
+    help="Seed of all random numbers: the same logs and seed give the same classes.",
 )
 @NEW_CLASS
 @click.option(
@@ -83,7 +83,8 @@ def classes() -> None:
     metavar="FACTOR",
     type=Number(1),
     default=3.0,
-    help="Tell a predicted time where its 90 % interval goes at most from a FACTOR-th of it to FACTOR times.",
+    help="Show a predicted time only if its 90 % interval lies between the time divided by FACTOR and the time"
+    " multiplied by FACTOR.",
 )
 @cluster_options
 @output_option
@@ -101,10 +102,10 @@ def build_classes(
     output: str,
     **where: Any,
 ) -> int:
-    """Make classes from Darshan logs, and tell how well models predict the times of their I/O.
+    """Make classes from Darshan logs, and report how well models predict the times of their I/O.
 
     LOGS are logs, folders with logs at any depth, or tables of summaries as pytokio writes them (.csv, .csv.gz). Each
-    log is read once, so the same command goes on after Ctrl-C or a crash, and with more logs.
+    log is read once, so the same command continues after Ctrl-C or a crash, and can be given more logs.
     """
     _check_packages()
     from weir.cli.common.progress import progress
@@ -130,7 +131,7 @@ def build_classes(
         with progress() as show, chosen_pool(where, folder, Processes) as pool:
             table, report = build(logs, folder, pool, options, show)
     except KeyboardInterrupt:
-        say("interrupted; the same command goes on")
+        say("interrupted; the same command continues")
         return _INTERRUPTED
     for note in report.notes:
         warn(note)
@@ -152,7 +153,8 @@ def add_to_classes(
 ) -> None:
     """Count more jobs in a table of classes. A log that is too far from every class opens a new one.
 
-    TABLE is a file of `weir classes build`. Classes stay as they are, so plans for known jobs do too.
+    TABLE is a file of `weir classes build`. Existing classes do not change, so plans for known jobs do not change
+    either.
     """
     from weir.cli.common.output import show
 

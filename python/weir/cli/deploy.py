@@ -57,7 +57,7 @@ _PORT_MAX = 65534
 @click.option(
     "--accept-journal-loss",
     is_flag=True,
-    help="Start also where a journal lost changes that were on stable storage, and name the lost changes.",
+    help="Start even if a journal lost changes that were on stable storage, and list the lost changes.",
 )
 @store_options
 @output_option
@@ -81,10 +81,9 @@ def deploy(
 ) -> int:
     """Bring a store up on several hosts: install its key and configuration, start its servers and mount it.
 
-    Without --nodes, the hosts are those of the Slurm or Flux allocation that this runs in. A store that was deployed
-    before is brought up again where servers or mounts of it do not run; hosts that do not answer are left out, and the
-    exit code is then 1. One server runs on each host, unless the file
-    or --servers has more.
+    Without --nodes, the hosts are those of the Slurm or Flux allocation that this runs in. If the store was deployed
+    before, the servers and mounts that do not run are started again; hosts that do not answer are left out, and the
+    exit code is then 1. One server runs on each host, unless the file or --servers asks for more.
     """
     from weir.cli.common.progress import working
     from weir.deployment import deployment, handover, record

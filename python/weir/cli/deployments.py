@@ -31,8 +31,10 @@ def deployments(context: click.Context, socket: Path | None) -> None:
 
 
 @deployments.command(name="list")
-@click.option("--all-users", is_flag=True, help="Those of every user: for root and the scheduler's user.")
-@click.option("--ended", is_flag=True, help="Those of the last days that have ended as well.")
+@click.option(
+    "--all-users", is_flag=True, help=("List the deployments of every user: for root and the scheduler's user.")
+)
+@click.option("--ended", is_flag=True, help="Also list deployments that ended in the last days.")
 @output_option
 @click.pass_obj
 def list_deployments(socket: Path | None, all_users: bool, ended: bool, output: str) -> None:
@@ -82,18 +84,18 @@ def show_deployment(socket: Path | None, name: str, output: str) -> None:
 
 @deployments.command(name="end")
 @click.argument("name", type=Checked("name", _name))
-@click.option("--discard", is_flag=True, help="Lose output that was not staged out.")
+@click.option("--discard", is_flag=True, help="Remove output that was not staged out, too.")
 @click.option(
     "--wait",
     metavar="SECONDS",
     type=Number(0, 600),
     default=60,
-    help="Longest wait for the end; it goes on without the command.",
+    help="Longest time to wait for the end; the deployment ends even if the command does not wait for it.",
 )
 @output_option
 @click.pass_obj
 def end_deployment(socket: Path | None, name: str, discard: bool, wait: float, output: str) -> None:
-    """End a deployment in whatever state it is. A store that others share stays for them."""
+    """End a deployment in whatever state it is. A store that other jobs share stays up for them."""
     protocol = _protocol()
     with _client(socket) as client:
         found = client.ask(protocol.End(name=name, discard=discard, wait_seconds=wait), protocol.Summary)

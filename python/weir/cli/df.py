@@ -25,9 +25,9 @@ _TREND_HEADER = ("TARGET", "SIZE", "USED", "A DAY", "FULL ON")
 def df(context: click.Context, /, trend: bool, history: Path | None, output: str) -> int:
     """Show the size of each target, and how much of it is used and free.
 
-    Each target is shown as if it had its disk alone. The last line counts a disk once, however many targets lie on it.
-    A file needs room on each of its targets: the fullest target may refuse bytes while others are empty. The exit code
-    is 1 where a server does not answer; its targets are not counted then.
+    Each target is shown as if no other target were on its disk. The last line counts a disk once, however many
+    targets lie on it. A file needs room on each of its targets: the fullest target may refuse bytes while others are
+    empty. The exit code is 1 if a server does not answer; its targets are then not counted.
 
     --trend draws a line through what each target held in the last fourteen days that `weir record` kept, of which it
     needs an hour, and shows where the line ends.

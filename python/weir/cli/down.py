@@ -14,7 +14,7 @@ _ANSWER_SECONDS = 2.0
 
 
 @click.command()
-@click.option("--force", is_flag=True, help="Unmount also where a program uses the mount.")
+@click.option("--force", is_flag=True, help="Unmount even while a program uses the mount.")
 @click.option("--discard", is_flag=True, help="Remove the store's files in its home, too.")
 @click.option("--yes", is_flag=True, help="Do not ask before files are removed or lost.")
 @output_option
@@ -23,7 +23,8 @@ def down(home: Home, force: bool, discard: bool, yes: bool, output: str) -> None
     """End the store: unmount it and stop its servers, on every host that it was deployed on.
 
     The contents of `dir` targets are kept for the next `weir up` or `weir deploy`, unless --discard is given. The
-    contents of `ram` targets are lost: it says how much that is before it begins, and asks on a terminal.
+    contents of `ram` targets are lost: the command first says how much that is, and on a terminal asks whether to
+    continue.
     """
     import sys
 

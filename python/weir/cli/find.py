@@ -126,8 +126,8 @@ def find(
 ) -> int:
     """List the files below PATH that pass all tests, one path a line.
 
-    PATH is on a mounted store, or is seen through `weir run --prefix /weir -- weir find /weir`. The exit code is 1
-    where something could not be looked at.
+    PATH is on a mounted store, or is seen through `weir run --prefix /weir -- weir find /weir`. The exit code is 1 if
+    a file or folder could not be read.
     """
 
     wanted = _Wanted(

@@ -30,7 +30,7 @@ _HEADER = ("KIND", "WHERE", "INODE", "FOUND", "WANTED", "PATH")
 @click.option(
     "--accept-journal-loss",
     is_flag=True,
-    help="With --offline: read a journal that lost changes as far as it goes.",
+    help="With --offline: read a journal that lost changes up to the first lost change.",
 )
 @output_option
 @click.pass_obj
@@ -42,15 +42,16 @@ def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, out
     another place than it says), doubled (a second name of a directory), cycle (a directory above itself), leftover (an
     inode without a name that nobody has open) and sums (a user's or group's use that is not that of its inodes).
 
-    Those of objects are orphan (an object of no file), misplaced (an object on a target that its file does not use),
-    lost (a file without one of its objects) and short (an object that is shorter than its file needs). Files with holes
-    may lack objects. A finding of folders is identity (a home, journal or target that is not the store's, or is gone).
+    The kinds of findings of objects are orphan (an object of no file), misplaced (an object on a target that its file
+    does not use), lost (a file without one of its objects) and short (an object that is shorter than its file needs).
+    Files with holes may lack objects. The kind of findings of folders is identity (a home, journal or target that is
+    not the store's, or is gone).
 
-    With --repair an inode that no name leads to gets one in /lost+found, by its number; a name that leads to no inode
-    is removed; counts, places and sums are set right.
+    With --repair an inode without a name gets its number as a name in /lost+found, a name without an inode is
+    removed, and counts, places and sums are corrected.
 
-    The exit code is 1 where there are findings, and where a server could not be checked; after a repair, where
-    something is left. Nothing is changed without --repair.
+    The exit code is 1 if there are findings or a server could not be checked; after a repair, if findings are left.
+    Nothing is changed without --repair.
     """
     from weir.cli.common.elsewhere import refuse_elsewhere
     from weir.cli.common.progress import working

@@ -30,8 +30,10 @@ def _group_number(text: str) -> None:
     type=Checked("groups", each(_group_number)),
     help="Supplementary groups.  [default: the user's]",
 )
-@click.option("--user", type=_CLAIM, help="Name the job is accounted under.  [default: the user's]")
-@click.option("--group", type=_CLAIM, help="Group the job is accounted under.  [default: the primary group's]")
+@click.option("--user", type=_CLAIM, help="User name that the job is accounted under.  [default: the user's]")
+@click.option(
+    "--group", type=_CLAIM, help=("Group name that the job is accounted under.  [default: the primary group's]")
+)
 @click.option("--job", type=_CLAIM, help="Name of the job, unique for its user.  [default: uid-UID]")
 @click.option("--nodes", type=click.IntRange(1), default=1, help="Compute nodes of the job.")
 @click.option("--priority", type=click.IntRange(1), default=1, help="Priority of the job.")
@@ -55,8 +57,8 @@ def grant(
 ) -> None:
     """Mint a credential for a job, as the holder of the site's key.
 
-    The file can be read by its user alone. Its folder has to be yours, root's or that user's, and nobody else may
-    change the way to it. The user runs programs with `weir run --credential FILE -- CMD`, or sets
+    The file can be read by its user alone. Its folder must belong to you, root or that user, and no other user may be
+    able to change a folder on the way to it. The user runs programs with `weir run --credential FILE -- CMD`, or sets
     WEIR_CREDENTIAL to the file.
     """
     from weir.store import auditing, identity

@@ -26,17 +26,25 @@ def _kind(text: str) -> str:
 
 
 @click.group(cls=Listing, invoke_without_command=True)
-@click.option("--slowdown", type=Number(1, min_open=True), default=2.0, help="Slowdown of a victim.")
-@click.option("--windows", type=_COUNT, default=3, help="Slowed windows in a row before an action.")
-@click.option("--calm", type=_COUNT, default=10, help="Windows without a cause before its end.")
-@click.option("--dwell", type=_COUNT, default=10, help="Windows between two changes for a victim.")
-@click.option("--changes", "changes_per_hour", type=click.IntRange(2, 3600), default=20, help="Most in an hour.")
+@click.option(
+    "--slowdown", type=Number(1, min_open=True), default=2.0, help=("Slowdown beyond which a job is a victim.")
+)
+@click.option("--windows", type=_COUNT, default=3, help=("Number of slowed windows in a row before an action begins."))
+@click.option("--calm", type=_COUNT, default=10, help="Number of windows without a cause before an action ends.")
+@click.option("--dwell", type=_COUNT, default=10, help=("Least number of windows between two changes for one victim."))
+@click.option(
+    "--changes",
+    "changes_per_hour",
+    type=click.IntRange(2, 3600),
+    default=20,
+    help=("Largest number of changes in an hour."),
+)
 @click.option(
     "--actions",
     "kinds",
     type=Checked("actions", each(_kind)),
     default=",".join(_KINDS),
-    help="Actions that it may take, the first one first.",
+    help="Actions that the guard may take, in the order in which it tries them.",
 )
 @click.option(
     "--policy",
@@ -44,14 +52,21 @@ def _kind(text: str) -> str:
     default="size-fair",
     help="Policy of the action `share`, in place of fifo.",
 )
-@click.option("--weight-max", type=Number(1, 1000), default=4.0, help="Greatest factor of a victim's weight.")
 @click.option(
-    "--limit-min", type=Number(0.001, 1), default=0.1, help="Least limit of a culprit, as a part of each device's time."
+    "--weight-max", type=Number(1, 1000), default=4.0, help=("Largest factor by which a victim's weight is raised.")
 )
-@click.option("--model", type=FILE, help="Model that predicts slowdowns.  [default: none, the windows tell them]")
-@click.option("--served", "is_served", is_flag=True, help="Take the predictions that `weir interference serve` tells.")
+@click.option(
+    "--limit-min",
+    type=Number(0.001, 1),
+    default=0.1,
+    help=("Smallest limit of a culprit, as a fraction of each device's time."),
+)
+@click.option(
+    "--model", type=FILE, help=("Model that predicts slowdowns.  [default: none; the servers' windows show slowdowns]")
+)
+@click.option("--served", "is_served", is_flag=True, help="Use the predictions of `weir interference serve`.")
 @seconds_option
-@click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what it would do.")
+@click.option("--dry-run", "is_dry_run", is_flag=True, help="Only show what the guard would do.")
 @click.pass_context
 def guard(
     context: click.Context,
@@ -64,12 +79,12 @@ def guard(
 ) -> None:
     """Protect jobs that others slow, until ^C.
 
-    A job is a victim where it waits for others so long that its slowdown is beyond --slowdown. Its culprit is the job
-    that it waited for most, of those that received more than they are owed. The action `share` puts --policy in place
-    of fifo, `weight` raises the victim's weight, `avoid` keeps new files of the victim off the culprit's targets, and
+    A job is a victim if its waits for other jobs slow it beyond --slowdown. Its culprit is the job for which it
+    waited longest, among jobs that received more than they are owed. The action `share` puts --policy in place of
+    fifo, `weight` raises the victim's weight, `avoid` keeps new files of the victim off the culprit's targets, and
     `limit` limits the culprit. No job gets less than its owed share.
 
-    An action ends when its cause is gone, and at the latest some seconds after the guard ends or dies. The guard needs
+    An action ends when its cause is gone, or some seconds after the guard ends or dies. The guard needs
     the site's key. `weir guard log` shows what it did.
     """
     if context.invoked_subcommand is not None:
@@ -105,13 +120,14 @@ def guard(
 
 
 @guard.command(name="log")
-@click.option("--last", type=_COUNT, help="Only so many lines.  [default: all]")
+@click.option("--last", type=_COUNT, help="Show only this number of last lines.  [default: all]")
 @output_option
 @click.pass_obj
 def log(home: Home, last: int | None, output: str) -> None:
     """Show what the guard did, why, and what came of it, and which slowed jobs it left alone.
 
-    A job has the name of its user behind its own. BEFORE and AFTER are the victim's slowdowns, as means over windows.
+    The name of a job is followed by that of its user. BEFORE and AFTER are the victim's slowdowns, as means over
+    windows.
     """
     from datetime import datetime
 

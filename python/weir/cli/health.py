@@ -34,11 +34,11 @@ _HEADER = ("LEVEL", "CODE", "OBJECT", "SINCE", "CAUSE")
 def health(home: Home, seconds: float, output: str) -> int:
     """Show what is wrong with the store: each finding with its cause, and the command that mends it.
 
-    All servers, hosts and helpers are asked at once; one that does not answer in time is a finding. An error keeps
-    somebody from files or changes, a warning will or makes jobs slow, and a notice is as somebody wanted it.
+    The command asks all servers, hosts and helpers at once; one that does not answer in time becomes a finding. An
+    error keeps somebody from files or changes now. A warning will do so later, or makes jobs slow. A notice reports a
+    state that somebody asked for.
 
-    The exit code is 0 where there are notices at most, 3 where there are warnings, and 1 where there are errors or no
-    store is up.
+    The exit code is 1 if there are errors or no store is up, 3 if there are warnings, else 0.
     """
     from dataclasses import asdict
 

@@ -37,8 +37,8 @@ _PAST_HEADER = ("JOB", "USER", "NODES", "READ", "WRITTEN", "DEVICE", "OWED", "RE
 
 
 @click.command()
-@click.option("--all", "everyone", is_flag=True, help="Show also jobs that are not active.")
-@click.option("--since", type=MOMENT, help="Show the jobs of the past from then on, as `weir record` kept them.")
+@click.option("--all", "everyone", is_flag=True, help="Also show jobs that are not active.")
+@click.option("--since", type=MOMENT, help="Show past jobs from this moment on, as `weir record` kept them.")
 @click.option("--until", type=MOMENT, help="End of that stretch of time.  [default: now]")
 @history_option
 @output_option
@@ -54,17 +54,17 @@ def jobs(
 ) -> int:
     """Show the jobs that use the store.
 
-    DEVICE is the time that targets and metadata services really worked for the job. CHARGED is the time that its
-    requests were expected to take. OWED and RECEIVED are shares of the device time that all servers gave to all jobs
-    while the job was active at any of them. WAIT is the time that a request waits for its turn, on the worst server.
-    WAITS FOR is the job that received most while this one had requests queued, with the device time it received
-    meanwhile. --output json has more. The policy fifo owes no shares. While a lease of `weir guard` is in force, LEASE
-    has the terms of each job under it, for who can read the site's key. While a server does not answer, FINDING has the
-    code of `weir health` for each job that may wait for it. The exit code is 1 then.
+    DEVICE is the measured time that targets and metadata services worked for the job. CHARGED is the time that the
+    job's requests were expected to take. OWED and RECEIVED are shares of all device time that servers gave to jobs
+    while this job was active on at least one server. WAIT is the time that a request waits for its turn, on the
+    server where it waits longest. WAITS FOR is the job that received most device time while this one had requests
+    queued, and that time. --output json has more. The policy fifo owes no shares. While a lease of `weir guard` is in
+    force, LEASE shows its terms for each job, to users who can read the site's key. While a server does not answer,
+    FINDING shows the code of `weir health` for each job that may wait for that server, and the exit code is 1.
 
     --since 14:00, yesterday, 2h, 3d or 2026-03-01T14:00 shows the same of the past, also of a store that is down.
-    WAITED is then the device time that others received while the job had requests queued. What was not recorded is told
-    as a gap.
+    WAITED is then the device time that other jobs received while the job had requests queued. Times that were not
+    recorded are shown as gaps.
     """
     home: Home = context.obj
     if since is not None:

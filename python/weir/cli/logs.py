@@ -24,17 +24,19 @@ _LOOK_SECONDS = 0.2
 @click.command()
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, type=click.IntRange(min=0))
 @click.option(
-    "--mounts", "with_mounts", is_flag=True, help="Show the logs of the mounts, alone where no SERVER is named."
+    "--mounts", "with_mounts", is_flag=True, help=("Show the logs of the mounts too, or alone if no SERVER is given.")
 )
-@click.option("-n", "--lines", type=click.IntRange(min=0), default=20, help="Last lines of each log.")
+@click.option(
+    "-n", "--lines", type=click.IntRange(min=0), default=20, help=("Number of last lines to show of each log.")
+)
 @click.option("-f", "--follow", is_flag=True, help="Wait for new lines, until Ctrl-C.")
 @click.pass_obj
 def logs(home: Home, servers: tuple[int, ...], with_mounts: bool, lines: int, follow: bool) -> int:
-    """Show the last lines of the servers' logs, each behind the name of its program.
+    """Show the last lines of the servers' logs, each line after the name of its program.
 
-    Each line has its time and level. A log that has 1 MiB begins anew, and the one before it is kept. Logs stay when a
-    store is stopped, and only the user who started the store may read them. On the host that a store was deployed from,
-    the logs of all of its hosts are shown; the exit code is 1 where a host does not answer.
+    Each line has its time and level. A log that reaches 1 MiB is started anew, and one older log is kept. Logs stay
+    when a store is stopped, and only the user who started the store may read them. On the host that a store was
+    deployed from, the logs of all of its hosts are shown; the exit code is 1 where a host does not answer.
     """
     from weir.deployment import record
 

@@ -33,7 +33,7 @@ def mount(home: Home, point: Path | None, credential: str | None, output: str) -
 
 @click.command()
 @click.argument("point", metavar="[PATH]", required=False, type=click.Path(path_type=Path, readable=False))
-@click.option("--force", is_flag=True, help="Unmount also where a program uses the mount.")
+@click.option("--force", is_flag=True, help="Unmount even while a program uses the mount.")
 @output_option
 @click.pass_obj
 def umount(home: Home, point: Path | None, force: bool, output: str) -> None:

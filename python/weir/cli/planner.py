@@ -58,55 +58,56 @@ def _database(text: str) -> None:
     "--scheduler-user",
     metavar="USER",
     type=Checked("user", _user),
-    help="User who may act for others, beside root: that of slurmctld.",
+    help="User besides root who may act for others, usually that of slurmctld.",
 )
 @click.option(
     "--replans",
     type=click.IntRange(0, 100),
     default=3,
-    help="Times that a deployment is planned again when its plan cannot be.",
+    help="Number of times that a deployment is planned again if its plan cannot be carried out.",
 )
 @click.option(
     "--quarantine",
     metavar="TIME",
     type=Checked("time", values.duration),
     default="1h",
-    help="Time for which a bad node is left out.",
+    help="Time for which a bad node is left out of plans.",
 )
 @click.option(
     "--hold",
     metavar="TIME",
     type=Checked("time", values.duration),
     default="1h",
-    help="Time for which a plan that nobody sets up keeps its storage; it is planned again then.",
+    help="Time for which a plan that is not set up holds its storage; afterwards it is planned again.",
 )
 @click.option(
     "--orphan",
     metavar="TIME",
     type=Checked("time", values.duration),
     default="2min",
-    help="Time that Slurm has to end the storage of a job that is over; the planner ends it then.",
+    help="Time that Slurm has to end the storage of a job that is over; afterwards the planner ends it.",
 )
 @click.option(
     "--share-max",
     metavar="PERCENT",
     type=click.IntRange(1, 100),
     default=100,
-    help="Most of the site's storage of each class of device that one user may hold.",
+    help="Largest part of the site's storage, of each class of device, that one user may hold.",
 )
 @click.option(
     "--sharers-room",
     metavar="PERCENT",
     type=click.IntRange(0, 10_000),
     default=100,
-    help="Room of a shareable store for jobs that join it, over the size of its own job, as far as there is room.",
+    help="Extra room in a shareable store for jobs that join it, in percent of its own job's size; less if the"
+    " devices have less.",
 )
 @click.option(
     "--new-class",
     metavar="FITNESS",
     type=Number(0, 1),
     default=0.75,
-    help="A job whose best fitness to the known classes is below is a class of its own.",
+    help="A job whose best fitness to the known classes is below FITNESS is a class of its own.",
 )
 @click.option(
     "--reach",
@@ -119,7 +120,7 @@ def _database(text: str) -> None:
     metavar="MODULE",
     type=Checked("module", _module),
     default="weir.planner.lifecycle",
-    help="Functions of the steps, for storage of the site's own (docs/reference/planner.md).",
+    help="Python module with the site's own functions for the steps of a deployment (docs/reference/planner.md).",
 )
 def planner(
     socket: Path | None,
@@ -141,8 +142,8 @@ def planner(
 ) -> None:
     """Plan storage for jobs on request, and keep their deployments through their lives, in the foreground.
 
-    Schedulers and `weir deployments` ask it over a Unix socket. Run as root it works for all users, each of whom sees
-    and ends their own deployments alone.
+    Schedulers and `weir deployments` ask it over a Unix socket. A planner of root works for all users, each of whom
+    sees and ends only their own deployments.
     """
     from weir.planner import daemon
     from weir.planner.places import default_socket, default_state

@@ -20,8 +20,8 @@ KINDS = ("forecaster", "allocator", "scheduler", "codec", "interference model", 
 def plugins(kinds: tuple[str, ...], output: str) -> int:
     """List the algorithms of other packages, which commands take by name beside Weir's.
 
-    Each plug-in is imported, so that STATE tells whether it loads. The exit code is 1 if one does not. Commands also
-    take an algorithm that no package declares by its place, MODULE:ATTRIBUTE. No server of a store runs a plug-in.
+    Each plug-in is imported; STATE shows whether it loads. The exit code is 1 if one does not. Commands also take an
+    algorithm that no package declares, as MODULE:ATTRIBUTE. No server of a store runs a plug-in.
     """
     from weir.plugins import KINDS as ALL
     from weir.plugins import installed

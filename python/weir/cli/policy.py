@@ -24,10 +24,10 @@ def policy() -> None:
 @output_option
 @click.pass_obj
 def show(home: Home, output: str) -> int:
-    """Show the policy and the scheduler that the site has decided for each server.
+    """Show the policy and the scheduler that the site has set on each server.
 
-    LEASE is what `weir guard` has put in force in their place for some seconds; only who can read the site's key is
-    shown it. The exit code is 1 where servers differ, and where a server does not answer.
+    LEASE shows what `weir guard` has put in their place for some seconds; only users who can read the site's key see
+    it. The exit code is 1 if servers differ or a server does not answer.
     """
     from weir.store.control import Server
     from weir.store.decoding import encode
@@ -59,19 +59,20 @@ def show(home: Home, output: str) -> int:
 @click.option(
     "--scheduler",
     type=Checked("scheduler", values.scheduler),
-    help="Algorithm that enforces it.  [default: the present one if that can, else the policy's own]",
+    help="Algorithm that enforces the policy.  [default: the present one if it can enforce the policy, else the"
+    " policy's own]",
 )
 @output_option
 @click.pass_obj
 def set_policy(home: Home, policy: str, scheduler: str | None, output: str) -> int:
     """Change the policy of every server at once, while jobs run.
 
-    A server that is down follows when it is back; the exit code is then 1. The policy stays over restarts, until it is
-    changed again or `weir up` is given another one.
+    A server that is down takes the policy when it is back; the exit code is then 1. The policy outlives restarts,
+    until it is changed again or `weir up` is given another one.
 
-    POLICY is fifo, or levels from the outermost as LEVEL[-then-LEVEL...]-fair, of group, user, priority, size and job:
-    size-fair, user-then-size-fair; user-size-fair is the same. SCHEDULER is virtual-time, statistical-token, gift or
-    tbf.
+    POLICY is fifo or LEVEL[-then-LEVEL...]-fair, the outermost level first. A level is group, user, priority, size or
+    job: size-fair, user-then-size-fair (user-size-fair is the same). SCHEDULER is virtual-time, statistical-token,
+    gift or tbf.
     """
     from weir.store.configuration import check_sharing
     from weir.store.decoding import encode

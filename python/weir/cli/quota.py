@@ -35,10 +35,10 @@ def quota() -> None:
 def show(home: Home, place: Path | None, output: str) -> int:
     """Show the use and the limits of users and groups.
 
-    The holder of the site's key sees everybody, and everybody else the own user and groups. With PATH, a directory of a
-    mounted store, everybody sees the own ones.  [default: $WEIR_MOUNT]
+    The holder of the site's key sees all users and groups, and everybody else their own. With PATH, a directory of a
+    mounted store, everybody sees their own.  [default: $WEIR_MOUNT]
 
-    The exit code is 1 where a server does not answer; its files are not counted then.
+    The exit code is 1 if a server does not answer; its files are then not counted.
     """
     from weir.store.access import access_to
     from weir.store.control import Server
@@ -55,23 +55,29 @@ def show(home: Home, place: Path | None, output: str) -> int:
 @quota.command(name="set")
 @click.option("--user", "user", metavar="NAME|UID", type=Checked("user", values.user), help="The user.")
 @click.option("--group", "group", metavar="NAME|GID", type=Checked("group", values.group), help="The group.")
-@click.option("--every-user", "kind", flag_value="user", help="Every user without limits of its own, each for itself.")
-@click.option("--every-group", "kind", flag_value="group", help="Every group without limits of its own.")
+@click.option(
+    "--every-user", "kind", flag_value="user", help=("Set the limits of each user who has none of their own.")
+)
+@click.option(
+    "--every-group", "kind", flag_value="group", help=("Set the limits of each group that has none of its own.")
+)
 @click.option(
     "--bytes",
     "most_bytes",
     metavar="SIZE|none",
     type=Checked("size", values.size_limit),
-    help="The most bytes, such as 10GiB.  [default: as it is]",
+    help="Largest number of bytes, such as 10GiB. [default: unchanged]",
 )
 @click.option(
     "--inodes",
     "most_inodes",
     metavar="N|none",
     type=Checked("number", values.count_limit),
-    help="The most files and directories.  [default: as it is]",
+    help="Largest number of files and directories. [default: unchanged]",
 )
-@click.option("--unset", is_flag=True, help="Leave the owner to the limits of every user, or group.")
+@click.option(
+    "--unset", is_flag=True, help=("Remove the owner's own limits: those of every user, or of every group, hold again.")
+)
 @output_option
 @click.pass_obj
 def set_quota(
@@ -86,8 +92,9 @@ def set_quota(
 ) -> int:
     """Set the limits of a user or a group, as the holder of the site's key.
 
-    They hold at once, on every server, and stay over restarts. Who is above a limit keeps its files, and gets no more
-    until it is below. A server that is down follows when it is back; the exit code is then 1.
+    The limits hold at once, on every server, and outlive restarts. A user or group above a limit keeps its files, and
+    gets no further bytes or files until it is below the limit. A server that is down takes the policy when it is
+    back; the exit code is then 1.
     """
     from weir.store.answers import QuotaLimits
     from weir.store.quotas import limits_of, set_limits

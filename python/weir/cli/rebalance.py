@@ -28,22 +28,23 @@ _TARGETS = Checked("targets", each(values.target))
     "--rate",
     metavar="BYTES/s",
     type=Checked("rate", values.rate),
-    help="Highest rate of the moves.  [default: the policy's share]",
+    help="Highest rate of the moves, in bytes per second.  [default: the policy's share]",
 )
 @click.option(
-    "--until", type=Number(0.0, 1.0), default=0.05, help="Largest fill above the mean at which the moves end."
+    "--until",
+    type=Number(0.0, 1.0),
+    default=0.05,
+    help=("Stop once no target's fill is above the mean by more than this."),
 )
-@click.option(
-    "--from", "givers", metavar="TARGET,...", type=_TARGETS, help="Targets that give stripes; others give none."
-)
+@click.option("--from", "givers", metavar="TARGET,...", type=_TARGETS, help="Move stripes only from these targets.")
 @click.option(
     "--to",
     "receivers",
     metavar="TARGET,...",
     type=_TARGETS,
-    help="Targets that receive stripes; others receive none.",
+    help="Move stripes only to these targets.",
 )
-@click.option("--drain", metavar="TARGET,...", type=_TARGETS, help="Targets that all stripes leave.")
+@click.option("--drain", metavar="TARGET,...", type=_TARGETS, help="Move all stripes away from these targets.")
 @click.option("--gather", is_flag=True, help="Move all named files to the targets of --to.")
 @click.option("--dry-run", is_flag=True, help="Only show the moves.")
 @option(CREDENTIAL)
@@ -65,8 +66,8 @@ def rebalance(
     """Move stripes of existing files from full targets to empty ones, while programs use the files.
 
     Without paths it looks at the whole store. The bytes are moved as a job of its own under the policy, which `weir
-    jobs` lists. Ctrl-C ends it after the file in hand, a second one at once; every file is whole in any case. The exit
-    code is 1 where something could not be moved.
+    jobs` lists. Ctrl-C ends the command after the present file, and a second Ctrl-C at once; every file is whole in
+    either case. The exit code is 1 if something could not be moved.
     """
     if gather and receivers is None:
         raise click.UsageError("--gather needs --to")

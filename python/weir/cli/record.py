@@ -35,20 +35,28 @@ def _kept(text: str) -> float:
     "bytes_max",
     default="2GiB",
     type=Checked("size", values.size),
-    help="Most bytes of the history: it grows coarser earlier, and at last forgets its oldest part, beyond.",
+    help="Largest size of the history in bytes. Beyond this size old data is made coarser earlier, and at last"
+    " the oldest is removed.",
 )
-@click.option("--keep", "kept", metavar="TIME", default="35d", type=Checked("time", _kept), help="Age that it reaches.")
+@click.option(
+    "--keep",
+    "kept",
+    metavar="TIME",
+    default="35d",
+    type=Checked("time", _kept),
+    help=("Time for which sums over 10 minutes are kept."),
+)
 @seconds_option
 @click.pass_obj
 def record(home: Home, history: Path | None, bytes_max: str, kept: str, seconds: float | None) -> None:
     """Keep the history of a store, until ^C.
 
-    Each second it keeps what the servers know: the work of jobs at devices, waits and the jobs that caused them, shares
-    owed and received, states of targets, decisions, and findings. Windows are kept for two hours, sums and maxima of
-    10 s for two days, those of a minute for eight days, and those of 10 minutes for --keep. What no recorder saw stays
-    a gap.
+    Each second the command records from the servers: the work of jobs at devices, waits and the jobs that caused
+    them, shares owed and received, states of targets, decisions, and findings. Windows are kept for two hours. Sums
+    and maxima over 10 s are kept for two days, over a minute for eight days, and over 10 minutes for the time of
+    --keep. Times without a recorder stay gaps.
 
-    It needs the site's key. `weir jobs --since` and `weir replay` read the history, also meanwhile.
+    The command needs the site's key. `weir jobs --since` and `weir replay` read the history, even while it grows.
     """
     from weir.cli.common.asking import administered
     from weir.health import findings

@@ -19,7 +19,7 @@ _HEADER = ("JOB", "USER", "NODES", "HAD/S", "WOULD/S", "CHANGE", "SHARE", "WOULD
 
 
 @click.command()
-@click.option("--since", required=True, type=MOMENT, help="Begin of the stretch of time.")
+@click.option("--since", required=True, type=MOMENT, help="Start of the stretch of time.")
 @click.option("--until", type=MOMENT, help="End of that stretch.  [default: now]")
 @click.option("--policy", required=True, type=Checked("policy", values.policy), help="Policy in question.")
 @click.option(
@@ -31,14 +31,16 @@ _HEADER = ("JOB", "USER", "NODES", "HAD/S", "WOULD/S", "CHANGE", "SHARE", "WOULD
 def replay(
     home: Home, since: str, until: str | None, policy: str, scheduler: str | None, history: Path | None, output: str
 ) -> None:
-    """Show what the jobs of a stretch of time would have had under another policy.
+    """Show what the jobs of a past stretch of time would have received under another policy.
 
-    The work that `weir record` kept is done again in the simulator, by the scheduler of the store. HAD/S and WOULD/S
-    are bytes moved a second, from the begin of a job's work to its end in the stretch. SHARE and WOULD are parts of the
-    targets' time. ENDED and WOULD END count from --since; a job that went on has no end.
+    The simulator replays the work that `weir record` kept, with the scheduler of the store. HAD/S and WOULD/S are
+    bytes per second from the start of a job's work in this time to its end, as recorded and as replayed. SHARE and
+    WOULD are fractions of the targets' time, as recorded and as replayed. ENDED and WOULD END count from --since; a
+    job that was still at work has no end.
 
-    ERROR is the distance between what was recorded and a replay under the policy that was in force then: in the time to
-    the end, or in bytes where a job went on. A job is taken to do the same work under any policy.
+    ERROR is the difference between the record and a replay under the policy that was then in force: in the time to
+    the job's end, or in bytes if the job was still at work. The replay assumes that a job does the same work under
+    any policy.
     """
     from weir.history.counterfactual import replay as replayed
 

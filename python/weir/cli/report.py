@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("job", required=False)
-@click.option("--user", help="The job's user, where several have a job of this name.")
-@click.option("--since", type=MOMENT, help="Begin of the stretch of time.  [default: that of the job's last run]")
+@click.option("--user", help="The job's user, if several users have a job of this name.")
+@click.option("--since", type=MOMENT, help="Start of the stretch of time.  [default: that of the job's last run]")
 @click.option("--until", type=MOMENT, help="End of that stretch.  [default: now]")
 @history_option
 @click.option(
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     "traces",
     multiple=True,
     type=EXISTING_PATH,
-    help="Traces of `weir run --trace`, whose last run counts; without JOB they are all that is known.",
+    help="Traces of `weir run --trace`, of which the last run is reported; without JOB the report has the traces"
+    " alone.",
 )
 @click.option("--darshan", type=EXISTING_FILE, help="A Darshan log in place of a job of the store.")
 @click.option(
@@ -40,9 +41,11 @@ if TYPE_CHECKING:
     help="Recorded windows in place of a job of the store; JOB then names a run in them.",
 )
 @click.option(
-    "--window", "window_seconds", type=Number(0.001, 3600), default=1.0, help="Length of these windows in seconds."
+    "--window", "window_seconds", type=Number(0.001, 3600), default=1.0, help=("Length of these windows, in seconds.")
 )
-@click.option("--html", metavar="FILE", type=FILE, help="Write the page, which needs nothing from elsewhere.")
+@click.option(
+    "--html", metavar="FILE", type=FILE, help=("Write the report as one HTML page, which loads no other file.")
+)
 @output_option
 @click.pass_obj
 def report(
@@ -59,11 +62,11 @@ def report(
     html: Path | None,
     output: str,
 ) -> None:
-    """Tell what a job was owed and received, what slowed it, and what to do, most valuable first.
+    """Report what a job was owed and received, what slowed it, and what to do, the most valuable remedy first.
 
-    JOB is a job of the store that `weir record` saw: its last run counts, or --since and --until name a stretch of
-    time. With --trace the report knows its files and single accesses, too. A Darshan log, traces or recorded windows
-    give a report by themselves. `weir run --report FILE` watches a run and writes its report.
+    JOB is a job of the store that `weir record` saw. The report covers its last run, or the time from --since to
+    --until. With --trace the report also covers its files and single accesses. A Darshan log, traces or recorded
+    windows also give a report without a store. `weir run --report FILE` watches a run and writes its report.
 
     Each finding has its number, an estimate of the time that it cost where there is one, its confidence, and a command
     that mends it. --html has figures, where matplotlib is installed.

@@ -65,26 +65,30 @@ def _user(text: str) -> None:
     type=Checked("address", _loopback),
     help="Loopback address at which the room listens.",
 )
-@click.option("--port", type=click.IntRange(0, 65_535), default=8642, help="Its port; 0 takes a free one.")
-@click.option("--unix", type=FILE, help="A Unix socket in place of TCP, whose callers the kernel names.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=8642, help=("Port at which the room listens; 0 takes a free one.")
+)
+@click.option(
+    "--unix", type=FILE, help=("Listen on this Unix socket instead of TCP; the kernel identifies its callers.")
+)
 @click.option(
     "--allow-host",
     "hosts",
     metavar="NAME",
     multiple=True,
     type=Checked("host", _named(_HOST, "name of a host")),
-    help="A further name by which browsers call the room.",
+    help="Another host name under which browsers may open the room.",
 )
 @click.option(
     "--operators", type=Checked("group", _group), help="Unix group whose members see all jobs and change the policy."
 )
-@click.option("--administrators", type=Checked("group", _group), help="Unix group whose members administer.")
-@click.option("--proxy-user", type=Checked("user", _user), help="User as whom a reverse proxy runs.")
+@click.option("--administrators", type=Checked("group", _group), help=("Unix group whose members are administrators."))
+@click.option("--proxy-user", type=Checked("user", _user), help="User that runs the reverse proxy.")
 @click.option(
     "--proxy-header",
     metavar="NAME",
     type=Checked("header", _named(_HEADER, "header")),
-    help="Header in which the proxy names a user, over the Unix socket.",
+    help="HTTP header in which the proxy names the user; read only from the Unix socket.",
 )
 @click.option("--all-names", is_flag=True, help="Show everybody the names of everybody's jobs.")
 @history_option
@@ -105,15 +109,16 @@ def room(
     history: Path | None,
     seconds: float | None,
 ) -> None:
-    """Open the control room of a store in the home, until ^C: pages in a browser about now and the past.
+    """Open the control room of the store in the home, until ^C: pages in a browser about the present and the past.
 
-    It prints the address of its pages, with a token that lets in whoever knows it. With --unix the kernel names each
-    caller: the owner of the store and root are administrators, and members of the groups have their roles. Other users
-    see the names of their own jobs alone, unless the site says --all-names.
+    The command prints the address of the pages with a token; whoever knows the token may enter. With --unix the
+    kernel names each
+    caller: the owner of the store and root are administrators, and members of the groups have their roles. Other
+        users see only the names of their own jobs, unless --all-names is given.
 
-    The room keeps the history while no `weir record` does. It needs the site's key. Operators may change
-    the policy and limit a job for a minute, administrators also quotas and targets, after a look at what changes and a
-    confirmation; `weir audit` has who changed what.
+    The room records the history while no `weir record` runs. The command needs the site's key. Operators may change
+    the policy and limit a job for a minute; administrators may also change quotas and targets. The room shows each
+    change before it asks for a confirmation, and `weir audit` shows who changed what.
     """
     import asyncio
     import signal

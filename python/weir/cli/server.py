@@ -22,20 +22,32 @@ def server() -> None:
 
 
 @server.command()
-@click.option("--targets", type=click.IntRange(1, 64), help="Number of its targets.  [default: those of the model]")
-@click.option("--backend", type=click.Choice(["ram", "dir"]), help="Place of its bytes.  [default: as on the model]")
+@click.option(
+    "--targets",
+    type=click.IntRange(1, 64),
+    help=("Number of targets of the new server. [default: as the first server with targets]"),
+)
+@click.option(
+    "--backend",
+    type=click.Choice(["ram", "dir"]),
+    help=("Place of the targets' bytes. [default: as on the first server with targets]"),
+)
 @click.option(
     "--capacity",
     metavar="SIZE",
     type=Checked("size", values.size),
-    help="Most bytes of each target.  [default: as on the model]",
+    help="Capacity of each target. [default: as on the first server with targets]",
 )
-@click.option("--host", metavar="HOST", help="Host of the server, in a store of several hosts; it may be new to it.")
+@click.option(
+    "--host",
+    metavar="HOST",
+    help=("Host of the server, in a store of several hosts; the host may be new to the store."),
+)
 @click.option("--network", type=Network(), metavar="NET/BITS", help="Network that carries the store's traffic.")
 @click.option(
     "--port",
     type=click.IntRange(1024, 65534),
-    help="First port to choose from; a server has two.  [default: the store's first one]",
+    help="Lowest port to choose from; a server needs two. [default: the store's lowest]",
 )
 @output_option
 @click.pass_obj
@@ -51,13 +63,13 @@ def add(
 ) -> None:
     """Start one more server, and have it join the store.
 
-    The model is the first server that has targets: the new server gets as many, each with the backend and the capacity
-    that the configuration has for the model's. Emulated speeds and classes are not taken over.
+    The new server copies the first server that has targets: it gets as many targets, with the backends and capacities
+    that the configuration gives for that server. Emulated speeds and classes are not copied.
 
-    New files get their share on its targets at once, and new directories of the root may have their home on it. What is
-    there stays where it is; `weir rebalance` moves stripes. All servers must answer, and be of the version that is
-    installed; in a store of several hosts so must the hosts. A host that is new to the store gets the store's key, and
-    mounts the store as the others do. Ended in its midst, the same command goes on.
+    New files use its targets at once, and new directories in the root may have the new server as their home. Existing
+    files stay where they are; `weir rebalance` moves their stripes. All servers, and in a store of several hosts all
+    hosts, must answer and have the installed version. A new host gets the store's key, and mounts the store as the
+    other hosts do. If the command is ended early, the same command continues.
     """
     from weir.cli.common.asking import administered
     from weir.deployment.growth import add_server
@@ -124,19 +136,20 @@ def _one(spelled: str) -> str:
     "--rate",
     metavar="BYTES/s",
     type=Checked("rate", values.rate),
-    help="Highest rate of the moves.  [default: the policy's share]",
+    help="Highest rate of the moves, in bytes per second.  [default: the policy's share]",
 )
-@click.option("--cancel", is_flag=True, help="Let a server that retires take files again.")
+@click.option("--cancel", is_flag=True, help="Let a retiring server take new files again.")
 @output_option
 @click.pass_obj
 def retire(home: Home, number: int, to: str | None, rate: str | None, cancel: bool, output: str) -> int | None:
     """Empty a server's targets, and have another host serve its trees.
 
-    The server gets no new files and no new trees from now on. Its objects go to the other servers, as by
-    `weir rebalance`, while programs use the files, and its targets leave. Its trees keep their number. In a store of
-    several hosts their journal goes to another host, where a process serves them: for programs that is a restart, and
-    the host is not needed any more. In a store of one host the process stays, and has only names. Ended in its midst,
-    the same command goes on; --cancel opens a server again that has not retired.
+    From now on the server gets no new files and no new trees (directories whose metadata it holds). Its objects move
+    to the other servers, as by `weir rebalance`, while programs use the files, and its targets leave the store. Its
+    trees keep their server number. In a store of several hosts their journal moves to another host, where a process
+    serves them from then on: programs wait as for a restart, and the old host is no longer needed. In a store of one
+    host the process stays, and holds only metadata. If the command is ended early, the same command continues;
+    --cancel opens a server that has not yet retired.
     """
     from weir.cli.common.draining import INTERRUPTED, await_end, changeable, empty
     from weir.deployment import handover
@@ -156,7 +169,7 @@ def retire(home: Home, number: int, to: str | None, rate: str | None, cancel: bo
     if names := begin_server(file, chosen):
         interrupted, moved = empty(home, names, rate)
         if interrupted:
-            say(f"server {number} takes no new files; the same command goes on, and --cancel opens it again")
+            say(f"server {number} takes no new files; the same command continues, and --cancel opens it again")
             return INTERRUPTED
         for name in names:
             await_end(lambda name=name: end_retirement(file, chosen, name))  # type: ignore[misc]

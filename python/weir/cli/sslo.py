@@ -36,7 +36,7 @@ def sslo() -> None:
     " 20 systems on by K-means]",
 )
 @click.option(
-    "--default", "name", default="", show_default=False, help="Name of the objective for jobs that nothing is near to."
+    "--default", "name", default="", show_default=False, help=("Name of the objective for jobs that no objective fits.")
 )
 @click.option("--source", type=Checked("text", str), default="weir stress", help="Origin, in words.")
 @output_option
@@ -45,8 +45,8 @@ def build(
 ) -> None:
     """Make a table of objectives from the results of `weir stress`.
 
-    Each system has the medians of its results. Many systems are clustered, and the one in the middle stands for each
-    cluster.
+    Each system is described by the medians of its results. If there are many systems, they are clustered, and the
+    system nearest to the middle stands for its cluster.
     """
     from weir.provisioning.stress import objectives
     from weir.provisioning.stress.results import read_results

@@ -25,16 +25,18 @@ _PREFIX = Path("/weir")
 """Path below which a copy sees a store that is not mounted."""
 _SIGNALLED = 128
 """Added to the number of the signal that ended the copy, as a shell does."""
-_workers = click.option("--workers", type=click.IntRange(1, 256), default=8, help="Files and parts of files at a time.")
+_workers = click.option(
+    "--workers", type=click.IntRange(1, 256), default=8, help=("Number of files and parts of files to copy at a time.")
+)
 
 
 @click.group(cls=Listing)
 def stage() -> None:
     """Copy a tree into the store, or out of it.
 
-    Many files, and parts of large files, are copied at once. A copy that was ended goes on where it was when the same
-    command is given again. Each byte is read back from stable storage and compared by its checksum before a file gets
-    its name. Holes, links, modes, times and empty folders are kept.
+    Many files, and parts of large files, are copied at once. A copy that was ended early continues where it stopped
+    when the same command is given again. Each byte is read back from stable storage and compared by its checksum
+    before a file gets its name. Holes, links, modes, times and empty folders are kept.
     """
 
 
@@ -48,8 +50,8 @@ def stage() -> None:
 def stage_in(home: Home, source: Path, destination: Path, workers: int, credential: str | None, output: str) -> None:
     """Copy SOURCE into the store, so that DESTINATION has everything that SOURCE has.
 
-    DESTINATION is a path from the store's root on, such as `input`, or one below its mount point. Its folder has to
-    exist. Files of DESTINATION that SOURCE does not have stay there, and are counted.
+    DESTINATION is a path from the store's root, such as `input`, or a path below its mount point. Its folder has to
+    exist. Files of DESTINATION that SOURCE does not have stay, and are counted.
     """
     with _environment(home, credential) as (variables, place):
         inside = _inside(place, destination, "DESTINATION")
@@ -66,7 +68,7 @@ def stage_in(home: Home, source: Path, destination: Path, workers: int, credenti
 def stage_out(home: Home, source: Path, destination: Path, workers: int, credential: str | None, output: str) -> None:
     """Copy SOURCE out of the store, so that DESTINATION has everything that SOURCE has.
 
-    SOURCE is a path from the store's root on, such as `results`, or one below its mount point. The folder of
+    SOURCE is a path from the store's root, such as `results`, or a path below its mount point. The folder of
     DESTINATION has to exist, and files of DESTINATION that SOURCE does not have stay there. The copy is done when the
     command ends with exit code 0: then all bytes and names are on stable storage.
     """

@@ -29,9 +29,9 @@ _HEADER = ("SERVER", "TARGET", "BACKEND", "USED", "CAPACITY", "FILL", "LOAD", "Q
 def status(home: Home, output: str) -> int:
     """Show servers, targets and mounts.
 
-    A store of several hosts is shown with the host of each server on the host that it was deployed from. Warnings are
-    those of `weir health`, with its codes. The exit code is 1 where one of them is an error: where a server or a host
-    does not answer, a server takes no changes, a target has failed, the store is full, or a mount is not served.
+    On the host that a store was deployed from, each server is shown with its host. The warnings and their codes are
+    those of `weir health`. The exit code is 1 if one of them is an error: a server or a host does not answer, a
+    server takes no changes, a target has failed, the store is full, or a mount is not served.
     """
     from weir.health import gather, judge
     from weir.store.decoding import encode

@@ -67,10 +67,12 @@ def _setting(text: str) -> object:
     "--name",
     metavar="NAME",
     type=Checked("name", _name),
-    help="Name of its devices.  [default: the file system's type]",
+    help="Name of the devices of --path. [default: the file system's type]",
 )
-@click.option("--replicas", type=click.IntRange(1, 16), default=1, help="Copies that it keeps.")
-@click.option("--encrypted", is_flag=True, help="It encrypts bytes at rest.")
+@click.option(
+    "--replicas", type=click.IntRange(1, 16), default=1, help=("Number of copies that the file system of --path keeps.")
+)
+@click.option("--encrypted", is_flag=True, help="The file system of --path encrypts bytes at rest.")
 @click.option(
     "--device",
     "devices",
@@ -126,7 +128,9 @@ def _setting(text: str) -> object:
 @click.option(
     "--bytes", "file_bytes", callback=parse_amount, default="32MiB", help="Bytes of each process, at least 20MiB."
 )
-@click.option("--repeats", type=click.IntRange(1, _REPEATS_MAX), default=3, help="Times that each measurement is made.")
+@click.option(
+    "--repeats", type=click.IntRange(1, _REPEATS_MAX), default=3, help=("Number of times to repeat each measurement.")
+)
 @click.option(
     "--scratch",
     metavar="DIR",
@@ -140,7 +144,7 @@ def stress(context: click.Context, /, out: Path, output: str, file_bytes: int, *
 
     Without --path, each Weir store of the given devices, backends, servers, targets and settings is brought up,
     measured and removed. With --path, the file system of a folder is measured, in a folder of its own that is removed.
-    Each measurement is written at once, so the same command goes on after Ctrl-C or a crash.
+    Each measurement is written at once, so the same command continues after Ctrl-C or a crash.
 
     `weir sslo build DIR` makes service-level objectives of the results.
     """
@@ -172,7 +176,7 @@ def stress(context: click.Context, /, out: Path, output: str, file_bytes: int, *
                 progress=lambda done, all_of_them: show("measurements", done, all_of_them),
             )
     except KeyboardInterrupt:
-        say(f"interrupted; the finished measurements are in {out}, and the same command goes on with the others")
+        say(f"interrupted; the finished measurements are in {out}, and the same command continues with the others")
         raise
     _show(planned, out, output)
     return _tell_end(finished, out)

@@ -29,7 +29,7 @@ def target() -> None:
     "--capacity",
     metavar="SIZE",
     type=Checked("size", values.size),
-    help="Most bytes.  [default: that of the server's first target]",
+    help="Capacity of the target. [default: that of the server's first target]",
 )
 @click.option(
     "--bandwidth",
@@ -50,11 +50,11 @@ def add(
     speed_class: str | None,
     output: str,
 ) -> None:
-    """Open one more target on SERVER, and write it into the store's configuration.
+    """Add a target to SERVER, and write it into the store's configuration.
 
-    New files get their share on it at once; `weir rebalance` moves stripes of the files that are there. The target is
-    named SERVER.INDEX, with an index that the server has not given before. A ram target joins without a restart; in a
-    store that keeps its files it is refused, because a restart would lose its bytes.
+    New files use the target at once; `weir rebalance` moves stripes of existing files to it. The target is named
+    SERVER.INDEX, with an index that this server has never used. A target joins without a restart. A store that keeps
+    its files refuses a ram target, because a restart would lose its bytes.
     """
     from pathlib import Path
 
@@ -92,18 +92,19 @@ def add(
     "--rate",
     metavar="BYTES/s",
     type=Checked("rate", values.rate),
-    help="Highest rate of the moves.  [default: the policy's share]",
+    help="Highest rate of the moves, in bytes per second.  [default: the policy's share]",
 )
-@click.option("--cancel", is_flag=True, help="Let a target that retires take files again.")
+@click.option("--cancel", is_flag=True, help="Let a retiring target take new files again.")
 @output_option
 @click.pass_obj
 def retire(home: Home, name: str, rate: str | None, cancel: bool, output: str) -> int | None:
     """Empty a target and take it out of the store.
 
-    The target gets no new files from now on. Its objects go to the other targets, as by `weir rebalance`, while
-    programs use the files; where a file has an object on every other target, one of these targets gets a second one.
-    Then the target leaves. Its number is not given again. Ended before that, the target stays closed, and the same
-    command goes on; --cancel opens the target again.
+    The target gets no new files from now on. Its objects move to the other targets, as by `weir rebalance`, while
+    programs use the files. If a file has an object on every other target already, one of these targets gets a second
+    object of the file. Then the target leaves the store. Its number is not given again. If the command is ended
+    before that, the target stays closed to new files: the same command continues, and --cancel opens the target
+    again.
     """
     from weir.cli.common.draining import await_end, changeable, empty
     from weir.store.membership import begin_retirement, end_retirement, reopen
@@ -117,7 +118,7 @@ def retire(home: Home, name: str, rate: str | None, cancel: bool, output: str) -
     if begin_retirement(file, server, name):
         interrupted, moved = empty(home, (name,), rate)
         if interrupted:
-            say(f"{name} takes no new files; the same command goes on, and --cancel opens it again")
+            say(f"{name} takes no new files; the same command continues, and --cancel opens it again")
             return _INTERRUPTED
         await_end(lambda: end_retirement(file, server, name))
     show(

@@ -37,12 +37,13 @@ _HEADER = (
 @output_option
 @click.pass_context
 def targets(context: click.Context, output: str) -> int | None:
-    """Show the targets with their speed, slow ones with the begin of their slowness, and the stripes placed on each.
+    """Show the targets with their speed, the time since when slow ones are slow, and the stripes placed on each.
 
-    ACHIEVED is the usual rate of a target's last requests above 256 KiB, of a slow target that of its largest ones.
-    None is shown where requests take less than 200 us each, as in memory: then the time is not that of the bytes.
-    EXPECTED is the rate that such requests achieve on the other targets of its class. Warnings about targets are those
-    of `weir health`. The exit code is 1 where a server does not answer, a target has failed, or the store is full.
+    ACHIEVED is the usual rate of a target's last requests above 256 KiB; for a slow target, of its largest requests.
+    No rate is shown if requests take less than 200 us each, as in memory: moving the bytes is then only a small part
+    of that time. EXPECTED is the rate that such requests achieve on the other targets of the class. The warnings
+    about targets are those of `weir health`. The exit code is 1 if a server does not answer, a target has failed, or
+    the store is full.
     """
     if context.invoked_subcommand is not None:
         return None
@@ -97,7 +98,7 @@ def set_speed(
     real: bool,
     output: str,
 ) -> None:
-    """Emulate another speed on a target from now on, until its server is started again."""
+    """Emulate another speed on a target until its server is restarted."""
     from weir.store.answers import WantedSpeed
 
     speed = {"read": read or bandwidth, "write": write or bandwidth, "fixed": fixed}
@@ -121,8 +122,8 @@ def set_speed(
 def allocator(home: Home, name: str, output: str) -> int:
     """Set the allocator, which chooses the targets of new files, on every server at once.
 
-    A server that is down follows when it is back; the exit code is then 1. The allocator stays over restarts, until it
-    is changed again or `weir up` is given another one.
+    A server that is down takes the policy when it is back; the exit code is then 1. The allocator outlives restarts,
+    until it is changed again or `weir up` is given another one.
 
     ALLOCATOR is balanced (least load over speed), lustre-standard (in turn, or by free space) or random.
     """

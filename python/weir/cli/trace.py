@@ -24,7 +24,7 @@ _LOG = ".darshan"
 
 @click.group(cls=Listing)
 def trace() -> None:
-    """Show or export the files that recorded runs made, and show what they asked of the store.
+    """Show or export the files that recorded runs made, and show their requests to the store.
 
     PATH is a directory that `weir run --trace` filled, a single trace, or a Darshan log.
     """
@@ -38,8 +38,8 @@ def show_traces(paths: tuple[Path, ...], runs_only: bool, output: str) -> None:
     """Show runs and the files that they made.
 
     KIND is `created`, `truncated` (the file existed and lost its bytes) or `overwritten` (it existed and kept them).
-    RANK is the MPI rank that made it; WRITERS is the number of ranks that wrote it. SIZE is one past the last byte
-    written.
+    RANK is the MPI rank that made it; WRITERS is the number of ranks that wrote it. SIZE is the offset after the last
+    byte written.
     """
     runs = _runs(paths)
     if output != "table":
@@ -77,10 +77,10 @@ def export_traces(paths: tuple[Path, ...], target: Path) -> None:
 @click.option("--processes", "is_each", is_flag=True, help="Show each process by itself.")
 @output_option
 def show_windows(paths: tuple[Path, ...], is_each: bool, output: str) -> None:
-    """Show what recorded runs asked of the store, by device and stretch of time.
+    """Show the requests of recorded runs to the store, by device and window of time.
 
     PATH is a directory that `weir run --trace` filled, or a single trace. The windows are those of `weir interference
-    clients`, and have the same numbers as those of the servers. IOPS counts reads, writes and metadata operations
+    clients`, and have the numbers of the servers' windows. IOPS counts reads, writes and metadata operations
     together.
     """
     from weir.cli.common import client_lines

@@ -14,7 +14,7 @@ from weir.store.home import Home
 def uninstall(home: Home, yes: bool, output: str) -> None:
     """End the store and remove its home, with all files in it, on every host that it was deployed on.
 
-    Folders of targets outside of the home stay, and are named. The package itself goes with `pip uninstall weir-hpc`.
+    Folders of targets outside the home stay, and are listed. `pip uninstall weir-hpc` removes the package itself.
     """
     from weir.cli.common.confirmation import confirm
     from weir.deployment import deployment, member, record

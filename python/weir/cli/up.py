@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 @click.option(
     "--accept-journal-loss",
     is_flag=True,
-    help="Start also where a journal lost changes that were on stable storage, and name the lost changes.",
+    help="Start even if a journal lost changes that were on stable storage, and list the lost changes.",
 )
-@click.option("--check", "is_checked", is_flag=True, help="Only tell whether the store could be brought up.")
+@click.option("--check", "is_checked", is_flag=True, help="Only check whether the store could be brought up.")
 @output_option
 @click.pass_context
 def up(
@@ -49,7 +49,7 @@ def up(
     """Bring a store up: start its servers and mount it.
 
     Without a file, one server with two targets in memory is started. A store on directories that was stopped with
-    `weir down` goes on where it was.
+    `weir down` starts again with its files.
     """
     from weir.deployment import record
     from weir.store import lifecycle, restored

@@ -8,14 +8,15 @@ from weir.store.home import Home
 
 
 @click.command()
-@click.option("--yes", is_flag=True, help="Restart also servers whose targets are in memory: their files are lost.")
+@click.option("--yes", is_flag=True, help=("Also restart servers whose targets are in memory: their files are lost."))
 @output_option
 @click.pass_obj
 def upgrade(home: Home, yes: bool, output: str) -> None:
     """Restart the servers one after the other, with the version of Weir that is installed now.
 
-    Programs go on: requests to the server that is restarted wait for it. The next server is restarted once all servers
-    answer. Mounts go on with the program that they were started with, until they are unmounted and mounted again.
+    Programs keep running: their requests to the server that restarts wait for it. The next server is restarted once
+    all servers answer. Mounts keep the version that they were started with until they are unmounted and mounted
+    again.
     """
     from weir.cli.common.progress import working
     from weir.deployment import rolling

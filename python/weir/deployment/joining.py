@@ -217,7 +217,7 @@ def _is_known(home: Home, number: int) -> bool:
         if isinstance(state, StoreError):
             raise StoreError(
                 f"server {number} was begun to be added, and {state.message}",
-                hint="the same command goes on when all servers answer",
+                hint="the same command continues when all servers answer",
             )
     return False
 

@@ -59,7 +59,7 @@ def measure(
     """Measure runs, each with other phases of the noise.
 
     Args:
-        steps: Steps to learn from, and steps to foretell.
+        steps: Number of steps to learn from, and of steps to forecast.
         thresholds: Parts of the largest amplitude below which the transform leaves a frequency out.
         capacity_megabytes: Speed of the shared target in megabytes a second.
         say: Takes a line about each run.

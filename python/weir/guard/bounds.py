@@ -23,8 +23,8 @@ class Bounds:
         changes_per_hour: Most changes of the sharing in an hour.
         kinds: Kinds of action, of which the first that can help is taken first.
         policy: Policy that owes shares in place of `fifo`; of the site's policy where that is another one.
-        weight_max: Greatest factor of a victim's weight.
-        limit_min: Least limit of a culprit, as a part of each device's time.
+        weight_max: Largest factor by which a victim's weight is raised.
+        limit_min: Smallest limit of a culprit, as a fraction of each device's time.
     """
 
     slowdown: float = 2.0

@@ -97,7 +97,7 @@ def carry_out(loaded: Loaded, case: Case, own: Path, is_ended: Callable[[], bool
     span = case.target.seconds or min(2 * _least_seconds(store, case.target), longest)
     while True:
         if is_ended():
-            raise InterferenceError(f"{case.name} was ended", hint="the same command goes on with the others")
+            raise InterferenceError(f"{case.name} was ended", hint="the same command continues with the others")
         until = _end_of_window(begin + span, store.window_seconds)
         operations = list(_until(store, _rounds(case.target), until, 1 + case.instances))
         observed, is_complete = _observed(loaded, store, case, operations, begins, homes, until)

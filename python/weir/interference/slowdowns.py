@@ -73,7 +73,7 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     instances: Annotated[int, msgspec.Meta(ge=1, le=1000)]
     """Instances of an interferer that were active all the time."""
     seconds: float
-    """Length of a run."""
+    """Length of each run, in seconds."""
     store: str
     """Text of the store's cluster.toml."""
     policies: Annotated[tuple[UnderPolicy, ...], msgspec.Meta(min_length=1)]
@@ -87,11 +87,11 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     store: str = STORE
     """Text of a cluster.toml."""
     runs: int = 3
-    """Runs of each pair."""
+    """Number of runs of each pair."""
     instances: int = 3
     """Instances of the interferer that are active all the time."""
     seconds: float = 4.0
-    """Length of a run."""
+    """Length of each run, in seconds."""
     parallel: int = 1
     """Runs at the same time, each on a store of its own."""
 

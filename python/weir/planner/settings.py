@@ -59,7 +59,7 @@ class Settings:
     replans_max: int = 3
     """Times that a deployment is planned again."""
     quarantine_seconds: float = 3600.0
-    """Time for which a bad node is left out."""
+    """Time for which a bad node is left out of plans."""
     hold_seconds: float = 3600.0
     """Time for which a plan that is not set up keeps its storage."""
     orphan_seconds: float = 120.0

@@ -100,7 +100,7 @@ class Scenario:
     stripe_count: int = 0
     """Targets of a file, where a layout names no number; 0 is all."""
     lambda_seconds: float = LAMBDA_SECONDS
-    """Interval in which servers tell each other their jobs and loads."""
+    """Interval at which servers exchange their jobs and loads."""
     exchange_loss: float = 0.0
     """Part of the exchanged reports that are lost, 0 to 1."""
     exchange_delay_seconds: float = 0.0

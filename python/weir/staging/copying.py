@@ -182,7 +182,7 @@ class _Run:
         except StoppedError:
             raise StagingError(
                 f"the copy of {self.source} to {self.destination} was stopped: {self._left()}",
-                hint="what was copied is kept, and the same command goes on",
+                hint="what was copied is kept, and the same command continues",
             ) from None
         except FatalError as error:
             raise self._ended(shown((error.path,)), error.error) from error
@@ -232,13 +232,13 @@ class _Run:
             words = "is full" if error.errno == errno.ENOSPC else "has no room left for you (quota)"
             return StagingError(
                 f"{self.destination} {words}: {self._left()}",
-                hint="what was copied is kept; make room there, and the same command goes on",
+                hint="what was copied is kept; make room there, and the same command continues",
                 is_full=True,
             )
         place = f" at {path}" if path else ""
         return StagingError(
             f"the copy of {self.source} to {self.destination} ended{place}: {error.strerror}; {self._left()}",
-            hint="what was copied is kept, and the same command goes on",
+            hint="what was copied is kept, and the same command continues",
         )
 
 

@@ -99,7 +99,7 @@ def _followed(
     code = child.wait()
     raise StagingError(
         f"the process that copied {source} to {destination} ended with code {code}",
-        hint="what was copied is kept, and the same command goes on",
+        hint="what was copied is kept, and the same command continues",
     )
 
 

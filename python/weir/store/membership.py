@@ -177,7 +177,7 @@ def begin_retirement(file: ConfigurationFile, server: Server, target: str) -> bo
 
 
 def reopen(file: ConfigurationFile, server: Server, target: str) -> None:
-    """Let a target that retires take files again.
+    """Let a retiring target take new files again.
 
     Args:
         server: The target's server.

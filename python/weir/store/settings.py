@@ -87,14 +87,14 @@ SERVERS = Setting(
     has_flag=True,
     default="1",
     bounds=(1, 64),
-    meaning="Number of servers to start, where the file lists none.",
+    meaning="Number of servers to start if the file lists none.",
 )
 TARGETS = Setting(
     name="targets",
     has_flag=True,
     default="2",
     bounds=(1, 64),
-    meaning="Number of targets of each server, where the file lists none.",
+    meaning="Number of targets of each server if the file lists none.",
 )
 BACKEND = Setting(
     name="backend",
@@ -146,14 +146,14 @@ LAMBDA_MILLISECONDS = Setting(
     key="lambda_milliseconds",
     default="100",
     bounds=(1, 60_000),
-    meaning="Interval in which servers tell each other their jobs and loads.",
+    meaning="Interval at which servers exchange their jobs and loads.",
 )
 PORTS = Setting(
     name="ports",
     has_flag=True,
     key="ports",
-    meaning="Ports for servers whose address names none, such as 20000-29999. Without a range they are free ports "
-    "below those that the system gives to other programs.",
+    meaning="Ports for servers whose address names none, such as 20000-29999. By default, free ports below the"
+    " system's range for outgoing connections.",
     read=values.ports,
 )
 HOME = Setting(
@@ -181,14 +181,14 @@ MOUNT = Setting(
 PREFIX = Setting(
     name="prefix",
     has_flag=True,
-    meaning="Absolute path below which the program sees the store by the preload library alone, without a mount.",
+    meaning="Absolute path at which the preload library shows the store to the program, without a mount.",
     read=values.prefix,
 )
 PLACEMENT = Setting(
     name="placement",
     has_flag=True,
     is_file=True,
-    meaning="Interaction database of `weir place`: files in it are made with its layouts.",
+    meaning="Interaction database of `weir place`, whose layouts new files get.",
 )
 PLACEMENT_REPORT = Setting(
     name="placement_report",

@@ -21,7 +21,8 @@ from weir.cli.adapt.manifests import document, steps_table
 def show_stream(tiers: tuple[str, ...], number: int | None, output: str) -> None:
     """Show the variables or steps of a stream, or the accuracy of one step by the bytes read.
 
-    The first tier is enough: it names the others. A variable's own stream lies in the folder of its name.
+    The first tier is enough, because it names the others. A variable's own stream lies in a folder with the
+    variable's name.
     """
     from weir.adaptive.catalogue import complete
     from weir.adaptive.contents import accuracies

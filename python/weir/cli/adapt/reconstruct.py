@@ -34,13 +34,17 @@ from weir.cli.adapt.manifests import warnings_said
     "--variable", "names", metavar="NAME", multiple=True, help="A variable, with its coordinates.  [default: all]"
 )
 @click.option(
-    "--bytes", "bytes_max", metavar="SIZE", callback=parse_amount, help="Read no more than this, but always the base."
+    "--bytes",
+    "bytes_max",
+    metavar="SIZE",
+    callback=parse_amount,
+    help=("Read at most this many bytes, but always the base."),
 )
 @click.option("--rmse", type=Number(0), help="Sufficient root mean square error.")
 @click.option("--max-error", type=Number(0), help="Sufficient largest error of any value.")
 @click.option("--relative", type=Number(0), help="Sufficient largest error, as part of the range of values.")
 @click.option("--psnr", type=Number(0), help="Sufficient peak signal-to-noise ratio, in dB.")
-@click.option("--base-only", is_flag=True, help="Touch no shared tier.")
+@click.option("--base-only", is_flag=True, help="Read only the base, and nothing from a shared tier.")
 @click.option("--region", callback=parse_region, help="A slice for each axis, as in 0:64,:,10:20:2 or 0:64,....")
 @click.option("--deadline", type=Number(0, min_open=True), help="Seconds after which the bytes that arrived are used.")
 @click.option("--threads", type=click.IntRange(1), default=1)

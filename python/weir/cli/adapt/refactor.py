@@ -55,7 +55,7 @@ def _known_codec(text: str) -> None:
     metavar="[VARIABLE=]ERROR",
     multiple=True,
     type=Checked("tolerance", parse_tolerance),
-    help="Largest error of a whole step, in units of the data: of one variable, or of all that are measured.",
+    help="Largest error of a whole step, in the units of the data: of one variable, or of all measured variables.",
 )
 @click.option("--exact", is_flag=True, help="A whole step restores every bit.")
 @click.option("--chunk", metavar="SIZE", callback=parse_amount, default="1M", help="Size of one read of augmentation.")

@@ -47,18 +47,27 @@ TIER = Checked("tier", _read_tier)
     "--policy",
     type=click.Choice(["best-effort", "isolation", "plot", "budget"]),
     default="best-effort",
-    help="Amount to read: everything, the base alone, by --low and --high, or by --seconds or --variance.",
+    help="Rule for the amount to read: everything, only the base, by --low and --high, or by --seconds or --variance.",
 )
 @click.option(
-    "--low", metavar="SIZE", callback=parse_amount, help="Bandwidth of a plot up to which nothing is augmented."
+    "--low",
+    metavar="SIZE",
+    callback=parse_amount,
+    help=("With --policy plot: bandwidth up to which only the base is read."),
 )
 @click.option(
-    "--high", metavar="SIZE", callback=parse_amount, help="Bandwidth of a plot from which everything is augmented."
+    "--high",
+    metavar="SIZE",
+    callback=parse_amount,
+    help=("With --policy plot: bandwidth from which everything is read."),
 )
 @click.option(
-    "--k", "slope", type=Number(0), help="Degree of a plot for each byte per second between these bandwidths."
+    "--k",
+    "slope",
+    type=Number(0),
+    help=("With --policy plot: slope of the degree between these bandwidths, per byte per second."),
 )
-@click.option("--b", "intercept", type=Number(), help="Degree of a plot at no bandwidth.")
+@click.option("--b", "intercept", type=Number(), help="With --policy plot: the degree at a bandwidth of 0.")
 @click.option("--seconds", type=Number(0, min_open=True), help="Time budget of a step's augmentation, in seconds.")
 @click.option("--variance", type=Number(0, min_open=True), help="Variance of that time, in seconds squared.")
 @click.option(
@@ -70,15 +79,15 @@ TIER = Checked("tier", _read_tier)
 @click.option(
     "--threshold",
     type=Number(0, 1),
-    help="Part of the largest amplitude below which the Fourier transform of --forecaster paper-dft or online leaves a "
-    "frequency out.  [default: 0.25]",
+    help="With --forecaster paper-dft or online: fraction of the largest amplitude below which a frequency is"
+    " left out.  [default: 0.25]",
 )
-@click.option("--deadline", type=Number(0, min_open=True), help="Most seconds of a step.")
+@click.option("--deadline", type=Number(0, min_open=True), help="Longest time of a step, in seconds.")
 @click.option("--period", type=Number(0), default=0.0, help="Seconds from one step to the next.")
 @click.option("--steps", "count", type=click.IntRange(1), help="Number of steps after which to end.")
 @click.option("--warm-up", type=click.IntRange(0), default=0, help="Number of first steps that read everything.")
-@click.option("--prefetch", is_flag=True, help="Read the next step during the wait for its time.")
-@click.option("--follow", type=Number(0), default=0.0, help="Seconds to wait for steps still to be written.")
+@click.option("--prefetch", is_flag=True, help="Read the next step while waiting for its time.")
+@click.option("--follow", type=Number(0), default=0.0, help="Seconds to wait for steps that are not yet written.")
 @output_option
 def steps(tiers: tuple[str, ...], output: str, **options: Any) -> None:
     """Read the steps of a stream as an analysis would, and show their times and accuracies.

@@ -62,8 +62,8 @@ class _Experiments(Listing):
 def bench() -> None:
     """Run published experiments, each on a store of its own with targets of an emulated speed.
 
-    They are those of ThemisIO (SC'23), by the number of their figure, and two of I/O variation (IPDPS'21). Each draws a
-    plot and writes its numbers.
+    The experiments are those of ThemisIO (SC'23), named by their figures, and two of I/O variation (IPDPS'21). Each
+    draws a plot and writes its numbers.
     """
 
 

@@ -33,7 +33,7 @@ _REAL_MAX = 32
     "--seconds",
     type=Number(1.0, 600.0),
     default=SECONDS,
-    help="Time that each link of the real part needs for a node's writes, and again for its reads.",
+    help="Time that each link of the real part needs for the writes of a node, and again for the reads.",
 )
 @click.option(
     "--speed",
@@ -46,7 +46,7 @@ _REAL_MAX = 32
     metavar="SERVERS",
     type=click.IntRange(0, _REAL_MAX),
     default=8,
-    help="Most real servers; 0 simulates alone.",
+    help="Largest number of real servers; 0 only simulates.",
 )
 @click.option(
     "--servers", metavar="SERVERS", type=click.IntRange(1, _SERVERS_MAX), default=_SERVERS_MAX, help="Most servers."

@@ -39,14 +39,22 @@ def _known_codec(text: str) -> None:
 
 
 @click.command(name=FIGURE_9)
-@click.option("--runs", type=click.IntRange(1, 10), default=3, help="Runs, each with other phases of the noise.")
-@click.option("--steps", type=click.IntRange(8, 480), default=48, help="Steps to learn from, and steps to foretell.")
+@click.option(
+    "--runs", type=click.IntRange(1, 10), default=3, help=("Number of runs, each with other phases of the noise.")
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(8, 480),
+    default=48,
+    help=("Number of steps to learn from, and of steps to forecast."),
+)
 @click.option(
     "--threshold",
     "thresholds",
     type=Number(0, 1),
     multiple=True,
-    help="Part of the largest amplitude below which a frequency is left out; repeat for more.  [default: 0.25, 0.75]",
+    help="Fraction of the largest amplitude below which a frequency is left out; repeat for more.  [default:"
+    " 0.25, 0.75]",
 )
 @click.option(
     "--forecaster",
@@ -69,7 +77,7 @@ def figure_9(
     table: Path | None,
     output: str,
 ) -> None:
-    """Foretell the bandwidth of 20 minutes from the 20 minutes before (I/O variation, figure 9).
+    """Forecast the bandwidth of 20 minutes from the 20 minutes before (I/O variation, figure 9).
 
     An analysis reads from a store while three programs write checkpoints. Times and sizes are a 25th of the paper's, so
     a run takes two seconds for each of --steps. ERROR is the mean of |forecast - value| / value.
@@ -102,7 +110,9 @@ def figure_9(
     type=Checked("codec", _known_codec),
     help="A codec beside Weir's: a plug-in; repeat for more.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=20, help="Start of all dice of the generated field.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=20, help=("Seed of all random numbers of the generated field.")
+)
 @_out
 @export_option
 @output_option
@@ -118,7 +128,7 @@ def figure_10(
 ) -> None:
     """Detect blobs at several degrees of augmentation (I/O variation, figure 10).
 
-    Ratios are those of the blobs that are found to the blobs of the original. READ is the part of the array's bytes
+    Ratios compare the blobs found with the blobs of the original. READ is the part of the array's bytes
     that a degree of augmentation reads, with the base.
     """
     from weir import plots

@@ -47,7 +47,9 @@ def _sbatch_option(text: str) -> None:
 
 
 _FLAGS: tuple[Callable[[Any], Any], ...] = (
-    click.option("--threads", type=click.IntRange(1, 4096), help="Tasks at once.  [default: one for each processor]"),
+    click.option(
+        "--threads", type=click.IntRange(1, 4096), help="Number of tasks at once.  [default: one for each processor]"
+    ),
     click.option(
         "--dask",
         metavar="ADDRESS",
@@ -70,7 +72,7 @@ _FLAGS: tuple[Callable[[Any], Any], ...] = (
         metavar="TIME",
         type=Checked("time", _walltime),
         default="01:00:00",
-        help="Longest time of each.",
+        help="Longest time of each job of Slurm.",
     ),
     click.option(
         "--slurm-interface",

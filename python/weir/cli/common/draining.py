@@ -57,7 +57,7 @@ def empty(home: Home, names: Sequence[str], rate: str | None) -> tuple[bool, int
                 raise CommandError(
                     f"{left} objects are still on {spelled}, which takes no new files",
                     hint="files that are open and have no name stay until they are closed, and full targets take "
-                    "nothing; the same command goes on, and --cancel opens it again",
+                    "nothing; the same command continues, and --cancel opens it again",
                 )
     return False, moved
 
@@ -117,7 +117,7 @@ def _await_count(servers: "list[Server]", names: Sequence[str], *, are_settled: 
             if is_over:
                 raise CommandError(
                     f"it is not known whether {', '.join(names)} is empty: {left.message}",
-                    hint="it takes no new files; the same command goes on when all servers answer",
+                    hint="it takes no new files; the same command continues when all servers answer",
                 )
         elif left == 0 or are_settled or is_over or before == left:
             return left

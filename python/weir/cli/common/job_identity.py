@@ -20,7 +20,7 @@ NEW_CLASS = click.option(
     "--new-class",
     metavar="FITNESS",
     type=Number(0, 1),
-    help="A job whose best fitness is below is a class of its own.  [default: the table's own, usually 0.75]",
+    help="A job whose best fitness is below FITNESS is a class of its own.  [default: the table's own, usually 0.75]",
 )
 
 

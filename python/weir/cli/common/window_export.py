@@ -47,7 +47,8 @@ listen_option = click.option(
 token_file_option = click.option(
     "--token-file",
     type=FILE,
-    help=f"Token that callers of --listen have to show; made if it is not there.  [default: {TOKEN} in --to]",
+    help="File of the token that callers of --listen must send; it is made if it does not exist.  [default:"
+    f" {TOKEN} in --to]",
 )
 
 

@@ -6,12 +6,12 @@ from weir.cli.common.parameters import Checked, Number
 from weir.store import values
 
 seconds_option = click.option(
-    "--seconds", type=Number(0, min_open=True), help="Time after which it ends.  [default: until ^C]"
+    "--seconds", type=Number(0, min_open=True), help="Seconds after which the command ends.  [default: until ^C]"
 )
 max_size_option = click.option(
     "--max-size",
     "bytes_max",
     default="1GiB",
     type=Checked("size", values.size),
-    help="Most bytes in the folder: the oldest windows are removed beyond it.",
+    help="Largest size of the folder in bytes: beyond it the oldest windows are removed.",
 )

@@ -18,8 +18,8 @@ def diff(home: Home, file: Path | None, output: str) -> int:
     """Show where the store that runs differs from a configuration: without a file, from the one that it was started
     with.
 
-    What was changed while it ran (`weir policy set`, `weir targets allocator`, `weir targets set`) differs. The exit
-    code is 1 where anything does, and where a server does not answer.
+    Settings that were changed while the store ran (`weir policy set`, `weir targets allocator`, `weir targets set`)
+    differ. The exit code is 1 if a setting differs or a server does not answer.
     """
     from weir.cli.common.asking import ask_store
     from weir.cli.common.errors import FAILED, CommandError, say

@@ -40,9 +40,9 @@ def export(home: Home, part: str, file: Path | None, store: str, follow_seconds:
     findings (the count of findings of `weir health` by code, for the collector of text files of the node exporter),
     rules (recording and alerting rules), board-store or board-jobs (boards, to be imported into Grafana).
 
-    Prometheus reads a file of targets again whenever it changes. With --follow it is written anew when a server has
-    another address; a server keeps its series then, because its label `instance` is its number. A file of findings is
-    written when they differ, and every five minutes, so that Prometheus knows of a look that does not come.
+    Prometheus reads a file of targets again whenever it changes. With --follow the file is written anew when a server
+    has another address; a server keeps its series, because its label `instance` is its number. A file of findings is
+    written when they differ, and every five minutes, so that Prometheus notices if the writer has ended.
     """
     from weir.monitoring import scrape_text, text_of
 

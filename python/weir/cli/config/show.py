@@ -17,12 +17,14 @@ from weir.store.home import Home
 @click.command()
 @click.argument("file", metavar="[CLUSTER.toml]", required=False, type=PATH)
 @store_options
-@click.option("--origin", is_flag=True, help="Show also the origin: flag, environment, file or default.")
+@click.option(
+    "--origin", is_flag=True, help=("Also show the origin of each setting: flag, environment, file or default.")
+)
 @output_option
 @click.pass_context
 def show(context: click.Context, /, file: Path | None, origin: bool, output: str, **given: object) -> None:
     """Show the settings that `weir up` would use with the same file and flags, and those of programs that use a
-    store. Without a file and flags a store that is up, or lies in the home, has its own.
+    store. Without a file and flags, the settings are those of the store in the home, if there is one.
     """
     from weir.cli.common.errors import CommandError
     from weir.store.configuration import is_shaped, resolve

@@ -13,9 +13,9 @@ from weir.store.home import Home, find_cluster
 @output_option
 @click.pass_obj
 def clients(home: Home, output: str) -> None:
-    """Show what programs on this host asked of the store in the windows that ended last.
+    """Show the requests of programs on this host to the store in the windows that ended last.
 
-    They are those of this user, and for the superuser those of all users. IOPS counts reads, writes and metadata
+    A user sees their own programs, and the superuser those of all users. IOPS counts reads, writes and metadata
     operations together.
     """
     from dataclasses import asdict

@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     "--policy", type=Checked("policy", values.policy), help="Policy of the store.  [default: that of the plan's store]"
 )
 @click.option("--simulated", "is_simulated", is_flag=True, help="Simulate the runs in place of stores and programs.")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Start of all dice of --simulated.  [default: 0]")
-@click.option("--plots", "is_drawn", is_flag=True, help="Draw the times of operations into `plots` of the data set.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), help=("Seed of all random numbers of --simulated.  [default: 0]")
+)
+@click.option(
+    "--plots", "is_drawn", is_flag=True, help=("Draw the times of operations, into the folder `plots` of the data set.")
+)
 @output_option
 def collect(
     plan: Path,
@@ -38,9 +42,9 @@ def collect(
 ) -> None:
     """Collect a labelled data set by the runs of a plan.
 
-    Each target runs alone, and then among its interferers, on a store of its own. A collection that was ended goes on
-    where it stopped. With --simulated no program runs: the simulator does the operations of the plan's kernels on the
-    plan's store. One seed has one data set.
+    Each target runs alone, and then among its interferers, on a store of its own. A collection that was ended early
+    continues where it stopped. With --simulated no program runs: the simulator performs the operations of the plan's
+    kernels on the plan's store. The same seed gives the same data set.
     """
     if seed is not None and not is_simulated:
         raise click.UsageError("--seed needs --simulated")

@@ -55,18 +55,18 @@ def evaluate(
     plots: Path | None,
     output: str,
 ) -> None:
-    """Compare estimators by four splits of the windows.
+    """Compare estimators by four splits of the windows into training and test.
 
-    A random split overstates a model, because windows of a run are close copies of each other. The others keep aside
-    what comes later in each run, whole runs, or whole workloads. F1 is that of slowed windows, or with more than one of
-    --bins the mean over classes. It is the mean over the parts of the split; LEAST is the part with the least, and
-    OVERALL has the windows of all parts together.
+    A random split overstates a model, because windows of a run are close copies of each other. The other splits keep
+    aside the later part of each run, whole runs, or whole workloads. F1 is that of slowed windows; with several
+    --bins, the mean over classes. It is the mean over the parts of the split; LEAST is the least F1 of a part, and
+    OVERALL is the F1 of the windows of all parts together.
 
     With --additional each estimator is trained once more, with those windows beside the others; no test has any of
-    them. F1 WITH and OVERALL WITH tell whether they help. A workload that is kept aside is left out of them, too,
-    except in the last split.
+    them. F1 WITH and OVERALL WITH show whether these windows help. Windows of a workload that is kept aside are left
+    out of them, too, except in the last split.
 
-    The JSON has a confusion matrix for each split and estimator: windows by their class and the one that was guessed.
+    The JSON has a confusion matrix for each split and estimator: counts of windows by true class and predicted class.
     """
     windows = read_windows(data)
     more = read_windows(additional) if additional else None

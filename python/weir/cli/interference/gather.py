@@ -17,9 +17,9 @@ _POLL_SECONDS = 0.5
 @seconds_option
 @click.pass_obj
 def gather(home: Home, seconds: float | None) -> None:
-    """Write what programs on this host ask of the store, a JSON object for each window that ends.
+    """Write the requests of programs on this host to the store, a JSON object for each window that ends.
 
-    It is for `weir interference record --gather` on another host.
+    `weir interference record --gather` on another host reads this output.
     """
     from weir.interference.clients import gathered
     from weir.store import client_windows

@@ -19,15 +19,15 @@ from weir.cli.interference.window_output import TO, show_written
     "window_seconds",
     type=Number(0.001, 3600),
     default=1.0,
-    help="Length of the windows of Darshan logs, in seconds; traces have that of their store.",
+    help="Length of the windows of Darshan logs, in seconds; windows of traces are as long as those of the store.",
 )
 @output_option
 def import_windows(files: tuple[Path, ...], target: Path, window_seconds: float, output: str) -> None:
     """Import windows from Darshan logs, from traces, or from files that the interference paper's authors published.
 
-    FILE is a log (.darshan) with traced accesses (DXT), or a trace or folder of `weir run --trace`. Their windows have
-    no counters of servers and no labels. Or FILE is one of the authors' JSON files, also compressed by gzip, whose
-    folder is the workload's name.
+    FILE is a log (.darshan) with traced accesses (DXT), a trace or folder of `weir run --trace`, or one of the
+    authors' JSON files, also compressed by gzip. The folder of a JSON file is the workload's name. Windows of logs
+    and traces have no counters of servers and no labels.
     """
     needed("numpy", "pyarrow")
     from weir.interference import dxt, quanterference, traces

@@ -35,7 +35,7 @@ def _read_name(text: str) -> tuple[str, str]:
     metavar="NAME=SERVER",
     multiple=True,
     type=Checked("names", _read_name),
-    help="Server of which the jobs' windows speak by another name, such as files=sda; repeat for more.",
+    help="Server that the jobs' windows call by another name, such as files=sda; repeat for more.",
 )
 @TO
 @output_option
@@ -43,7 +43,7 @@ def join(data: tuple[Path, ...], servers: tuple[Path, ...], names: tuple[str, ..
     """Join windows of jobs with those of servers, by the number of the window and the server's name.
 
     JOBS are data sets of `weir run --observe`, of Darshan logs or of traces. OST0003 stands for the server whose name
-    ends so.
+    ends in OST0003.
     """
     needed("numpy", "pyarrow")
     from weir.interference import joining

@@ -46,14 +46,14 @@ _PARALLEL_MAX = 64
     show_default="seven of the IO500",
     help="A task, which is also an interferer, such as amrex; repeat for several.",
 )
-@click.option("--runs", type=click.IntRange(1, 100), default=3, help="Runs of each pair.")
+@click.option("--runs", type=click.IntRange(1, 100), default=3, help="Number of runs of each pair.")
 @click.option(
     "--instances",
     type=click.IntRange(1, 100),
     default=3,
     help="Instances of the interferer that are active all the time.",
 )
-@click.option("--seconds", type=Number(0.1, 3600), default=4.0, help="Length of a run.")
+@click.option("--seconds", type=Number(0.1, 3600), default=4.0, help="Length of each run, in seconds.")
 @click.option(
     "--parallel",
     type=click.IntRange(1, _PARALLEL_MAX),
@@ -74,9 +74,10 @@ def matrix(
 ) -> None:
     """Measure how much tasks slow each other down.
 
-    Each task runs alone, and among instances of each other one, on a store of its own, under `fifo` and each --policy.
-    A slowdown is the time of the task's operations over the time of the same ones alone, the mean of the runs. A matrix
-    that was ended goes on where it stopped. matrix.json and a heat map are in --to at the end.
+    Each task runs alone, and then among instances of each other task, on a store of its own, under `fifo` and under
+    each --policy. A slowdown is the time of the task's operations over the time of the same operations alone; runs
+    are averaged. A matrix that was ended early continues where it stopped. matrix.json and a heat map are in --to at
+    the end.
     """
     needed("msgspec", "numpy", "pyarrow")
     import msgspec

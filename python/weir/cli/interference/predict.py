@@ -14,13 +14,14 @@ from weir.cli.interference.data import DATA, read_windows
 @click.command()
 @click.argument("model", type=FILE)
 @DATA
-@click.option("--last", "is_last", is_flag=True, help="Only the last window of each run.")
+@click.option("--last", "is_last", is_flag=True, help="Predict only the last window of each run.")
 @output_option
 def predict(model: Path, data: tuple[Path, ...], is_last: bool, output: str) -> None:
-    """Predict the class of slowdown of windows, and of the three after each.
+    """Predict the class of slowdown of each window, and of the three windows after it.
 
-    BY is `trees` for a workload of the training, and `ratio trees` or `above quiet` for another, as the training chose.
-    Both compare it with its own quiet windows. A workload with fewer than 10 windows is not known.
+    BY is `trees` for a workload that the training had; for another it is `ratio trees` or `above quiet`, as the
+    training chose. Both compare a workload with its own quiet windows. A workload with fewer than 10 windows is not
+    predicted.
     """
     needed()
     from weir.interference import predictor

@@ -53,7 +53,8 @@ def _read_command(text: str) -> str:
     "--counts",
     type=click.Choice(("server", "client")),
     default="server",
-    help="Who counts the operations of jobs: the servers, or the jobs' programs on this host and those of --gather.",
+    help="Where operations are counted: at the servers, or in the jobs' programs on this host and on those of"
+    " --gather.",
 )
 @click.option(
     "--gather",
@@ -82,7 +83,7 @@ def record(
     """Record the windows of every job of a store while it runs.
 
     The holder of the site's key records all jobs, and others their own. The windows have no labels. With --counts
-    client, a window of a job whose programs were on no host that counts is left out, and counted as UNCOUNTED.
+    client, windows of a job are left out if its programs ran on no host that counts; UNCOUNTED is their number.
     """
     if commands and counts != "client":
         raise click.UsageError("--gather needs --counts client")

@@ -22,9 +22,9 @@ from weir.cli.interference.data import BINS, DATA, read_bins, read_windows
 def train(data: tuple[Path, ...], bins: str, target: Path, with_network: bool, is_general: bool, output: str) -> None:
     """Train a model on labelled windows.
 
-    UNFAMILIAR are the models for workloads that the training did not have: `ratio trees` or `above quiet`, whichever
-    has the greater F1 where one workload after the other is left out. With one workload alone it is `above quiet`, and
-    with --general, too: costs of requests, on which ratios rest, are those of the training's devices.
+    UNFAMILIAR is the model for workloads that the training did not have: `ratio trees` or `above quiet`, whichever
+    has the greater F1 when each workload in turn is left out. With a single workload, or with --general, it is `above
+    quiet`, because ratios rest on costs of requests on the training's devices.
     """
     windows = read_windows(data)
     from weir.cli.common.progress import working

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.25
 _COLUMNS = "{:>12}  {:<24}  {:<12}  {:>11}  {:<12}  {:>7}  {:<28}  {:<24}  {}"
 _model = FILE
-_windows = click.option("--windows", type=Number(1), help="Number of windows after which it ends.  [default: until ^C]")
+_windows = click.option(
+    "--windows", type=Number(1), help=("Number of windows after which the command ends.  [default: until ^C]")
+)
 
 
 @click.command()
 @click.option(
     "--model",
     type=_model,
-    help="Predict with this model.  [default: show what the servers are told, else the general one]",
+    help="Predict with this model.  [default: show the servers' predictions, else the general model]",
 )
 @_windows
 @output_option
@@ -40,12 +42,12 @@ def watch(home: Home, model: Path | None, windows: int | None, output: str) -> N
 
     For each job that did something in a window: the class of its slowdown with its probability and its BASIS, the
     classes of the next windows, the device time that it waited for others over that which it received, and the job for
-    which it waited longest. BASIS is `measured` where the store measured more waiting than a model says. The holder of
-    the site's key sees all jobs, and others their own. With --output json or ndjson there is a document a line, one for
-    each job and window. A job that stays slowed is told with the command that helps it.
+    which it waited longest. BASIS is `measured` if the store measured more waiting than a model predicted. The holder
+    of the site's key sees all jobs, and others their own. With --output json or ndjson each line is a document of one
+    job and window. For a job that stays slowed, the command that helps it is shown.
 
-    Without --model it shows the predictions of `weir interference serve`; where nobody serves, it predicts with the
-    general model that Weir has.
+    Without --model the command shows the predictions of `weir interference serve`; if no such process runs, it
+    predicts with the general model that comes with Weir.
     """
     observed(home)
 
@@ -72,11 +74,11 @@ def watch(home: Home, model: Path | None, windows: int | None, output: str) -> N
 @_windows
 @click.pass_obj
 def serve(home: Home, model: Path | None, windows: int | None) -> None:
-    """Predict all jobs while the store runs, and have the servers show it.
+    """Predict the slowdowns of all jobs while the store runs, and have the servers show them.
 
-    Each server shows the predictions of the last window at `/v1/interference` and in `/metrics`, for ten windows after
-    it was told them. This needs the site's key. One such process serves a store; with several, the last one to tell
-    counts.
+    Each server shows the last predictions at `/v1/interference` and in `/metrics`, for ten windows after it received
+    them. The command needs the site's key. Run one such process for a store; with several, the last predictions sent
+    to a server count.
     """
     from weir.interference.live import Publisher
 

@@ -15,8 +15,8 @@ from weir.cli.job.run import run
 def job() -> None:
     """Run a job with storage of its own: planned, started, staged in, run, staged out, ended.
 
-    Whatever ends a job early, nothing of it runs on, and results that were not staged out are kept. The jobs that are
-    not at their end are in the folder beside the home whose name ends in `-jobs`.
+    However a job ends early, none of its processes keeps running, and results that were not staged out are kept. Jobs
+    that have not ended are kept in a folder beside the home, whose name ends in `-jobs`.
     """
 
 

@@ -11,7 +11,7 @@ from weir.store.home import Home
 @output_option
 @click.pass_obj
 def list_jobs(home: Home, output: str) -> None:
-    """List the jobs that are not at their end."""
+    """List the jobs that have not ended."""
     from weir.provisioning.lifecycle.execution import jobs_folder
     from weir.provisioning.lifecycle.record import JobFolder
 

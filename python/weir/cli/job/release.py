@@ -22,9 +22,10 @@ _PAUSE_SECONDS = 1.0
     help="Socket of the planner.  [default: this user's own, else /run/weir/planner.sock]  [env: WEIR_PLANNER]",
 )
 def release(job: str, socket: Path | None) -> None:
-    """Release the job JOB of Slurm, which is held because its storage could not be had; its storage is set up again.
+    """Release the job JOB of Slurm, which is held because its storage could not be set up, and set the storage up
+    again.
 
-    Slurm lets no user release such a job. Mend the cause first: `scontrol show job JOB` tells it.
+    Slurm lets no user release such a job. Mend the cause first: `scontrol show job JOB` shows it.
     """
     from weir.planner import protocol
     from weir.planner.client import Client

@@ -9,10 +9,10 @@ from weir.store.home import Home
 
 @click.command(name="resume")
 @click.argument("name", type=NAME)
-@click.option("--rerun", "reruns", is_flag=True, help="Run the job's command again where it was ended early.")
+@click.option("--rerun", "reruns", is_flag=True, help="Run the job's command again if it was ended early.")
 @click.pass_obj
 def resume(home: Home, name: str, reruns: bool) -> int:
-    """Go on with a job that was ended early: stage its results out, and end its storage.
+    """Finish a job that was ended early: stage its results out, and end its storage.
 
     The exit code is that of the job's command.
     """

@@ -50,17 +50,32 @@ _PAIR = Checked("paths", _read_pair)
     metavar="FOLDER",
     help="Folder for targets.  [default: the folder for temporary files]",
 )
-@click.option("--policy", type=click.Choice(_POLICIES), help="Pace of sharing, in place of the job's.")
+@click.option("--policy", type=click.Choice(_POLICIES), help="Policy of sharing, in place of the job's.")
 @click.option("--device", "devices", multiple=True, help="Class of devices to use, such as nvme; may be repeated.")
 @click.option("--size", "size_bytes", callback=parse_amount, help="Capacity, in place of the job's.")
 @click.option(
-    "--stage-in", "into", metavar="SOURCE:PLACE", type=_PAIR, multiple=True, help="Copy SOURCE into the store before."
+    "--stage-in",
+    "into",
+    metavar="SOURCE:PLACE",
+    type=_PAIR,
+    multiple=True,
+    help=("Copy SOURCE into the store before the run."),
 )
 @click.option(
-    "--stage-out", "out", metavar="PLACE:DESTINATION", type=_PAIR, multiple=True, help="Copy out of the store after."
+    "--stage-out",
+    "out",
+    metavar="PLACE:DESTINATION",
+    type=_PAIR,
+    multiple=True,
+    help=("Copy SOURCE out of the store after the run."),
 )
 @click.option("--name", type=NAME, help="Name of the job.  [default: the file's, and a number]")
-@click.option("--replans", type=click.IntRange(0, 100), default=3, help="Further plans where one cannot be started.")
+@click.option(
+    "--replans",
+    type=click.IntRange(0, 100),
+    default=3,
+    help=("Number of further plans to try if one cannot be started."),
+)
 @click.pass_obj
 def run(
     home: Home,
@@ -81,9 +96,10 @@ def run(
     """Run the command of JOBSPEC on storage of its own; the exit code is the command's.
 
     JOBSPEC is a jobspec of Flux, or a batch script. Its command finds the store at $WEIR_MOUNT, or below $WEIR_PREFIX
-    where nothing can be mounted; it reads nothing from the terminal. The storage is planned from the Darshan log or the
-    trace of a past run (--trace, `trace=` of the job), from its size alone (--size, `size=`), or is that of --schema.
-    What a run had from its storage is measured, and later plans learn from it: see `weir plan learned`.
+    if nothing can be mounted; the command reads nothing from the terminal. The storage is planned from the Darshan
+    log or the trace of a past run (--trace, `trace=` of the job), from its size alone (--size, `size=`), or is that
+    of --schema. The storage that each run received is measured, and later plans learn from it: see `weir plan
+    learned`.
     """
     from weir.provisioning.jobs.job import read_job
     from weir.provisioning.jobs.wishes import of_options

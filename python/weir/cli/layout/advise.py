@@ -67,13 +67,13 @@ def _speed(text: str) -> int:
 @click.option(
     "--targets",
     type=click.IntRange(1),
-    help="Targets of the system.  [default: as many as the log names]",
+    help="Number of targets of the system. [default: the number that the log names]",
 )
 @click.option(
     "--target-speed",
     metavar="SIZE",
     type=Checked("speed", _speed),
-    help="Bytes a second of a target, for --tune.  [default: 512M]",
+    help="Speed of a target in bytes per second, for --tune.  [default: 512M]",
 )
 @output_option
 @click.pass_obj
@@ -82,8 +82,8 @@ def advise(
 ) -> None:
     """Show layouts that did not fit the size and the use of files, and better ones.
 
-    LOG is a log of Darshan 3, or a folder or file of traces of `weir run --trace`. Targets that were far slower than
-    the others, by the log, are named, too.
+    LOG is a log of Darshan 3, or a folder or file of traces of `weir run --trace`. The command also lists targets
+    that were far slower than the others according to the log.
     """
     from weir.placement.tuning import TARGET_SPEED
 

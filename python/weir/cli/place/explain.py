@@ -36,7 +36,7 @@ _REASONS = {
 def explain(home: Home, file: Path, output: str) -> None:
     """Explain the targets of a file on the store.
 
-    It shows the figures that decided when the file was made, and those of its targets now.
+    The command shows the figures that decided when the file was made, and the present figures of its targets.
     """
     from weir import _core
     from weir.cli.common.layout_attribute import layout_of

@@ -60,14 +60,15 @@ def _stripe_bytes(text: str) -> int | None:
     "past",
     multiple=True,
     type=EXISTING_PATH,
-    help="Past runs: a directory of traces, or a Darshan log. May be given several times.",
+    help="Past runs: a directory of traces, or a Darshan log. Repeat for several.",
 )
 @click.option(
     "--command",
     "commands",
     multiple=True,
     type=Checked("command", shlex.split),
-    help="A command that is to run; several run at once.  [default: that of the latest run of each --from]",
+    help="Command line of the next run; repeat for programs that run at once.  [default: that of the latest run"
+    " of each --from]",
 )
 @click.option("--ranks", type=click.IntRange(1), help="Ranks of the next run.  [default: those of the latest run]")
 @click.option(
@@ -76,7 +77,9 @@ def _stripe_bytes(text: str) -> int | None:
     default=1.0,
     help="Size of the problem, as a multiple of the latest run's.",
 )
-@click.option("--steps", type=click.IntRange(0), help="Number of steps that write, where no argument names it.")
+@click.option(
+    "--steps", type=click.IntRange(0), help=("Number of steps that write, if no argument of the command names it.")
+)
 @click.option(
     "--forecaster",
     "model",
@@ -91,7 +94,8 @@ def _stripe_bytes(text: str) -> int | None:
     metavar="[PATTERN=]LAYOUT",
     multiple=True,
     type=Checked("layout", _read_rule),
-    help="Layout of files below PATTERN: an .ini file, or as `lfs setstripe` has it. The first that matches counts.",
+    help="Layout of files that match PATTERN: an .ini file, or options as of `lfs setstripe`. The first pattern"
+    " that matches a file counts.",
 )
 @click.option(
     "--stripe-count",
@@ -103,7 +107,7 @@ def _stripe_bytes(text: str) -> int | None:
     "--round-robin",
     metavar="SIZE",
     type=Checked("size", _stripe_bytes),
-    help="Stripes of this size in turn, instead of one run on each target.",
+    help="Place stripes of this size in turn, instead of one contiguous part on each target.",
 )
 @click.option(
     "--lustre", type=_FILE, help="Place on Lustre: `lfs df` as text, or a document of `weir stats subscribe`."
@@ -116,7 +120,11 @@ def _stripe_bytes(text: str) -> int | None:
 )
 @click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the allocators that draw random numbers.")
 @click.option("--database", type=FILE, help="Write an interaction database.")
-@click.option("--if-needed", is_flag=True, help="Keep the database while it had 90 % of the creations.")
+@click.option(
+    "--if-needed",
+    is_flag=True,
+    help=("Keep the database if it had at least 90 % of the files that the last runs made."),
+)
 @click.option(
     "--emit",
     type=click.Choice(["lfs", "yaml", "mkdir"]),
@@ -134,7 +142,7 @@ def place(context: click.Context, /, **options: Any) -> None:
     """Choose targets for the files of a program's next run, before they are made.
 
     The files are predicted --from past runs, or listed in --creations. Their stripes go where the load is lowest: on
-    the store that is up, or on --lustre. `weir run --placement DATABASE` then makes them so.
+    the store that is up, or on --lustre. `weir run --placement DATABASE` then makes the files with these targets.
     """
     if context.invoked_subcommand is not None:
         return

@@ -21,11 +21,10 @@ def plan() -> None:
     """Find the storage that a job needs, from the record of a past run.
 
     LOG is a Darshan log, the trace of `weir run --trace` (its folder, whose last run counts, or one file of it), a
-    folder of Recorder with its text, or the text of `darshan-dxt-parser`. `run` records a program on the way, and
-    --history plans a script by what past runs of its program did.
-    --job names the job that is to run: a jobspec of Flux, in YAML or JSON, or a batch script of
-    Slurm. Each command shows one product of the way from the log to the storage: identity, similar, sslo, resources,
-    config, schema. `explain` tells the way in words.
+    folder of Recorder with its text, or the text of `darshan-dxt-parser`. `run` records a program and plans for it at
+    once, and --history plans a script by the past runs of its program. --job names the job that is to run: a jobspec
+    of Flux, in YAML or JSON, or a batch script of Slurm. Each command shows one product of the way from the log to
+    the storage: identity, similar, sslo, resources, config, schema. `explain` describes the way in words.
     """
 
 

@@ -26,9 +26,7 @@ _SYSTEMS = ("weir", "orangefs", "beeond", "lustre")
     type=Checked("path", values.prefix),
     help="Mount point on every node; on Lustre the directory that is striped.  [default: /mnt/NAME]",
 )
-@click.option(
-    "--into", type=FOLDER, help="Folder for the files, which has none of their names yet. Without it they are printed."
-)
+@click.option("--into", type=FOLDER, help="Folder for the files; none of them may exist. Without it they are printed.")
 @output_option
 def emit(schema: Path, target: str | None, mount: str | None, into: Path | None, output: str) -> None:
     """Write the configuration of a storage system for a deployment schema.

@@ -21,7 +21,7 @@ from weir.cli.plan.planned import planned
 @planned
 @output_option
 def explain(made: "Plan", output: str) -> None:
-    """Tell the way from a job to its storage in words.
+    """Explain in words how a job leads to its storage.
 
     --output json prints the whole plan, with all candidates.
     """

@@ -41,10 +41,10 @@ def _words(text: str) -> list[str]:
     multiple=True,
     default=(1, 4),
     show_default="1 and 4",
-    help="Processes of each job; may be given again.",
+    help="Number of processes of each job; repeat for several.",
 )
-@click.option("--seconds", type=Number(0.1, 3600), default=1.5, help="Length of a run.")
-@click.option("--rounds", type=click.IntRange(1, 100), default=3, help="Runs of each pair.")
+@click.option("--seconds", type=Number(0.1, 3600), default=1.5, help="Length of each run, in seconds.")
+@click.option("--rounds", type=click.IntRange(1, 100), default=3, help="Number of runs of each pair.")
 @click.option("--speed", type=Checked("rate", values.rate), default="64MB/s", help="Speed of a target.")
 @click.option(
     "--fixed-time", type=Checked("time", values.duration), default="2ms", help="Time of each request at a target."
@@ -66,7 +66,9 @@ def _words(text: str) -> list[str]:
     help="Take the slowdowns from the matrix.json of `weir interference matrix`, and run nothing.",
 )
 @click.option("--matrix-policy", type=Checked("policy", values.policy), default="fifo", help="A policy of the matrix.")
-@click.option("--other-node", type=Checked("command", _words), help="The same for the second node.")
+@click.option(
+    "--other-node", type=Checked("command", _words), help=("Command that starts a program on the second node.")
+)
 @output_option
 def factors(
     into: Path,
@@ -80,10 +82,10 @@ def factors(
 ) -> None:
     """Measure how much the classes of jobs slow each other down.
 
-    A representative of each class runs alone, beside each other one on one node, and on separate nodes. Without --path
-    they run on a store of Weir in memory with rate-limited targets, which is started for them. Without --node and
-    --other-node, a half of this machine's processors stands for each node. With --matrix, each class is represented by
-    the task of the matrix that is most like it.
+    A job that represents a class runs alone, then beside the job of each other class, on the same node and on
+    separate nodes. Without --path the jobs run on a store of Weir with rate-limited targets in memory, which is
+    started for them. Without --node and --other-node, a half of this machine's processors stands for each node. With
+    --matrix, each class is represented by the task of the matrix that is most like it.
     """
     if matrix_file is not None and (node is not None or path is not None):
         raise click.UsageError("--matrix runs nothing, so it goes with neither --path nor --node")

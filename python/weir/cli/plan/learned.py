@@ -29,17 +29,17 @@ _JOB = Checked("job", _read_job)
 
 
 @click.command(name="learned")
-@click.option("--sslos", "sslos_file", type=FILE, help="Objectives that the runs are compared with.")
+@click.option("--sslos", "sslos_file", type=FILE, help="Objectives to compare the runs with.")
 @click.option("--forget", metavar="JOB", type=_JOB, help="Forget the runs of a job by its key, or of `all` jobs.")
 @click.option("--yes", is_flag=True, help="Do not ask before runs are forgotten.")
 @output_option
 @click.pass_obj
 def learned(home: Home, sslos_file: Path | None, forget: str | None, yes: bool, output: str) -> None:
-    """Show what earlier runs of `weir job run` tell later plans.
+    """Show what later plans learn from earlier runs of `weir job run`.
 
-    TIME is the time of a job's I/O on such devices over that which the tables predict, and four in five further runs
-    lie between FROM and TO. SILENT runs say nothing, and nothing is learned from them. OWED, RECEIVED and WAITED are
-    the shares of the last run, and the time that its requests waited for their turn. --output json has also the
+    TIME is the measured time of a job's I/O on such devices over the predicted time; four in five further runs are
+    expected between FROM and TO. SILENT counts runs from which nothing could be learned. OWED and RECEIVED are the
+    shares of the last run, and WAITED is the time that its requests waited for their turn. --output json has also the
     guarantees of objectives and the interference factors with their intervals, the demand for devices, and the
     classes of behaviour.
     """

@@ -38,15 +38,15 @@ CLASSES = click.option(
 DURABLE = click.option(
     "--durable/--no-durable",
     default=None,
-    help="Whether bytes have to outlive a server's process, in place of the job's `durable`; stores in memory serve"
-    " jobs without.  [default: durable]",
+    help="Whether bytes must outlive a server's process, in place of the job's `durable`. Stores in memory serve"
+    " only jobs whose bytes need not.  [default: durable]",
 )
 HISTORY = click.option(
     "--history",
     type=FOLDER,
     metavar="FOLDER",
-    help="In place of LOG: plan the script of --job by the past runs of its program, which FOLDER of `weir classes"
-    " build` has.",
+    help="In place of LOG: plan the script of --job by the past runs of its program, from the FOLDER of `weir"
+    " classes build`.",
 )
 PLAN_OPTIONS = (
     JOB,
@@ -61,12 +61,12 @@ PLAN_OPTIONS = (
         metavar="FOLDER",
     ),
     click.option(
-        "--from-slurm", is_flag=True, help="Ask Slurm for the nodes; with --resources, for their states alone."
+        "--from-slurm", is_flag=True, help="Ask Slurm for the nodes; with --resources, only for their states."
     ),
     SSLOS,
     click.option("--prices", "prices_file", type=_FILE, help="Prices of the administrator, in JSON."),
     click.option("--factors", "factors_file", type=_FILE, help="Interference factors of `weir plan factors`."),
-    click.option("--policy", type=click.Choice(_POLICIES), help="Pace of sharing, in place of the job's."),
+    click.option("--policy", type=click.Choice(_POLICIES), help="Policy of sharing, in place of the job's."),
     click.option("--system", type=click.Choice(_SYSTEMS), default="weir", help="Product to deploy."),
     click.option("--device", "devices", multiple=True, help="Class of devices to use, such as nvme; may be repeated."),
     click.option(

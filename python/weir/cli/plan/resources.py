@@ -23,7 +23,7 @@ from weir.cli.plan.planned import planned
 def show_resources(made: "Plan", output: str) -> None:
     """Show the nodes and devices that would serve a job.
 
-    FREE IN is the time until no other job holds the node.
+    FREE IN is the time until the node is free of other jobs.
     """
     deployment, waits = made.deployment, made.selected.candidate.waits
     if output == "table" and deployment.joins:

@@ -30,9 +30,11 @@ def _plan_options(command: Any) -> Any:
     "--observe",
     multiple=True,
     type=click.Path(),
-    help="Path whose files count, beside those of the store; may be repeated.  [default: the working directory]",
+    help="Path whose files count, beside those of the store; repeat for several.  [default: the working directory]",
 )
-@click.option("--keep", "kept", type=FOLDER, metavar="FOLDER", help="Keep the record, for later plans of LOG.")
+@click.option(
+    "--keep", "kept", type=FOLDER, metavar="FOLDER", help=("Keep the record in this folder, as LOG for later plans.")
+)
 @output_option
 @click.argument(
     "command", metavar="-- CMD", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_files
@@ -40,10 +42,10 @@ def _plan_options(command: Any) -> Any:
 def plan_run(
     observe: tuple[str, ...], kept: Path | None, output: str, command: tuple[str, ...], **options: Any
 ) -> None:
-    """Run CMD as `weir run` does, record its I/O, and tell the way to its storage as `explain` does.
+    """Run CMD as `weir run` does, record its I/O, and explain the storage that it needs as `explain` does.
 
-    CMD needs no store: its files below --observe count, and those of a store where one is up. What it prints goes to
-    standard error. Where CMD fails, its exit code is this command's, and nothing is planned.
+    CMD needs no store: its files below --observe count and, if a store is up, its files there. The output of CMD goes
+    to standard error. If CMD fails, nothing is planned, and the command ends with CMD's exit code.
     """
     needed("pyarrow")
     with _folder(kept) as folder:

@@ -34,8 +34,8 @@ def show_similar(
 ) -> None:
     """Show the known classes of behaviour that a job is nearest to.
 
-    FITNESS is 1 for a job as in the middle of the class, and 0 for one at the other end in every feature. A job whose
-    best fitness is below --new-class is like none of them.
+    FITNESS is 1 for a job with the mean features of the class, and 0 for a job at the other end of the scale in every
+    feature. A job whose best fitness is below --new-class belongs to none of them.
     """
     from weir.provisioning.behaviour.classes import built_in, fitnesses, read_table, with_fitness_min
 

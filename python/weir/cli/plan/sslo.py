@@ -53,9 +53,9 @@ def show_sslo(
 ) -> None:
     """Show the service-level objective that a job needs.
 
-    It is the cheapest one of those whose coverage of a class of behaviour, times the job's fitness to the class, is
-    greatest; the job's own record counts as a class. The second row is the runner-up.
-    Objectives of stores in memory serve jobs with --no-durable, or `durable=no` among their hints, alone.
+    The objective with the greatest product of its coverage of a class and the job's fitness to the class is chosen,
+    the cheapest of several. The job's own record counts as a class. The second row is the runner-up. Objectives of
+    stores in memory serve only jobs with --no-durable, or with `durable=no` among their hints.
     """
     with identity_source(log, history, job_file) as identity_of:
         mapping = _mapped(identity_of, job_file, read_classes(classes_file, new_class), sslos_file, durable)

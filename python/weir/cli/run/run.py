@@ -45,11 +45,11 @@ _FROM_KERNEL = 0x80
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.option("--nodes", type=click.IntRange(1), help="Compute nodes of the job.  [default: 1]")
-@click.option("--user", type=_CLAIM, help="Name the job is accounted under.  [default: yours]")
-@click.option("--group", type=_CLAIM, help="Group the job is accounted under.  [default: yours]")
+@click.option("--user", type=_CLAIM, help="User name that the job is accounted under.  [default: yours]")
+@click.option("--group", type=_CLAIM, help="Group name that the job is accounted under.  [default: yours]")
 @click.option("--job", type=_CLAIM, help="Name of the job.  [default: the command's, and the process number]")
 @click.option("--priority", type=click.IntRange(1), help="Priority of the job.  [default: 1]")
-@click.option("--no-preload", is_flag=True, help="Leave the fast path out: the program uses the mount alone.")
+@click.option("--no-preload", is_flag=True, help="Use the mount alone, without the fast path.")
 @option(PREFIX)
 @option(PLACEMENT)
 @option(CREDENTIAL)
@@ -57,7 +57,8 @@ _FROM_KERNEL = 0x80
 @click.option(
     "--trace-if-needed",
     is_flag=True,
-    help="With --placement and --trace: record only where the last runs missed 30 % of their creations or more.",
+    help="With --placement and --trace: record only if the database missed at least 30 % of the files that the"
+    " last runs made.",
 )
 @click.option(
     "--observe",
@@ -69,10 +70,10 @@ _FROM_KERNEL = 0x80
 @click.option(
     "--windows",
     type=click.Path(file_okay=False),
-    help=f"Folder of the windows of operations below --observe.  [default: {DEFAULT_FOLDER}, without --trace]",
+    help=f"Folder for the windows of --observe.  [default: {DEFAULT_FOLDER}, without --trace]",
 )
 @click.option(
-    "--window", "window_seconds", type=Number(0.1, 60), default=1.0, help="Length of these windows in seconds."
+    "--window", "window_seconds", type=Number(0.1, 60), default=1.0, help="Length of these windows, in seconds."
 )
 @click.option(
     "--report",
@@ -109,9 +110,9 @@ def run(
     users run under the grant in --credential or $WEIR_CREDENTIAL, which flags cannot widen.
 
     With --placement, CMD's files on Lustre are placed too, and no store has to be up. With --trace, `weir trace show`
-    shows afterwards the files that CMD made. With --observe, the windows of CMD's operations on files elsewhere are
-    written for `weir interference`; for either no store has to be up then. With --report, a page about the run is
-    written, as `weir report` does for jobs of the past.
+    shows afterwards the files that CMD made. With --observe, CMD's operations on files outside the store are counted
+    in windows for `weir interference`. Neither of the two needs a store that is up. With --report, a page about the
+    run is written, as `weir report` does for jobs of the past.
     """
     if prefix is not None and no_preload:
         raise click.UsageError("--prefix needs the preload library, so it cannot go with --no-preload")

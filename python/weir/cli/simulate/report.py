@@ -21,15 +21,13 @@ _RUNS_MAX = 16
 
 @click.command()
 @click.argument("runs", metavar="RUN...|SWEEP", nargs=-1, required=True, type=PATH)
-@click.option(
-    "--html", metavar="FILE", type=FILE, help="Write a page with figures, which needs nothing from elsewhere."
-)
+@click.option("--html", metavar="FILE", type=FILE, help="Write an HTML page with figures, which loads no other file.")
 @output_option
 def report(runs: tuple[Path, ...], html: Path | None, output: str) -> None:
     """Compare runs of one workload, or the settings of a sweep.
 
-    RUN is a folder that `weir simulate run --out` wrote, or the run.json in it. SWEEP is a folder that `weir simulate
-    sweep` wrote, also one that has not ended; its page has intervals over the seeds.
+    RUN is a folder that `weir simulate run --out` wrote, or the run.json in it. SWEEP is a folder of `weir simulate
+    sweep`, even of one that has not ended; its page has intervals over the seeds.
     """
     from weir.simulation.records import read
     from weir.simulation.sweeps.ledger import is_sweep

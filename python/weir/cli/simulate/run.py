@@ -22,8 +22,10 @@ _ROWS_MAX = 20
 
 @click.command(name="run")
 @click.argument("scenario", metavar="SCENARIO", type=FILE)
-@click.option("--seed", type=click.IntRange(0), help="Start of all dice.  [default: the scenario's]")
-@click.option("--mode", type=click.Choice(["flow", "request"]), help="The model.  [default: the scenario's]")
+@click.option("--seed", type=click.IntRange(0), help="Seed of all random numbers. [default: the scenario's]")
+@click.option(
+    "--mode", type=click.Choice(["flow", "request"]), help=("The simulator's model. [default: the scenario's]")
+)
 @click.option("--alone/--no-alone", default=True, help="Run each job alone too, for the slowdowns.")
 @click.option("--out", metavar="DIR", type=FOLDER, help="Folder for the run as JSON and as tables in Parquet.")
 @output_option
@@ -31,7 +33,7 @@ def run_scenario(scenario: Path, seed: int | None, mode: str | None, alone: bool
     """Run the scenario of a file, and show what its jobs got.
 
     SCENARIO is a scenario.toml: the machines, the jobs, the settings of the store, and faults. Ctrl-C ends the run
-    early; what was done until then is shown and written.
+    early; the results until then are shown and written.
     """
     from weir.cli.common.progress import progress
     from weir.simulation.alone import Baseline

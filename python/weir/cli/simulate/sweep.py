@@ -34,7 +34,7 @@ _ROWS_MAX = 40
     "--changed",
     "is_changed_allowed",
     is_flag=True,
-    help="Go on in a folder of another plan: points that are still right stay.",
+    help="Continue in the folder of another plan: points that are also in this plan stay.",
 )
 @click.option(
     "--objective",
@@ -42,7 +42,8 @@ _ROWS_MAX = 40
     multiple=True,
     metavar="NAME",
     type=OBJECTIVE,
-    help="Figure of the table; may be given again.  [default: slowdown, bandwidth, share error and target cost]",
+    help="Figure to show in the table; repeat for several.  [default: slowdown, bandwidth, share error and"
+    " target cost]",
 )
 @click.option("--alone/--no-alone", default=True, help="Run each job alone too, for the slowdowns.")
 @cluster_options
@@ -59,7 +60,7 @@ def sweep(
     """Run a scenario over many settings: policies, allocators, layouts, seeds, or any other keys.
 
     SWEEP is a scenario.toml with a table [sweep], or one that names a scenario with `base`. Each finished point is
-    written at once, so the same command goes on after Ctrl-C or a crash.
+    written at once, so the same command continues after Ctrl-C or a crash.
     """
     from weir.cli.common.progress import progress
     from weir.simulation.sweeps.execution import check, execute
@@ -150,6 +151,6 @@ def _tell_end(results: "Results", points: int, files: Sequence[Path], is_interru
     if len(results.refused) > 5:
         warn(f"{len(results.refused) - 5} more points were not run; --output json has the reasons")
     if is_interrupted:
-        say(f"interrupted: {len(results.records)} of {points} points are done; the same command goes on")
+        say(f"interrupted: {len(results.records)} of {points} points are done; the same command continues")
         return _INTERRUPTED
     return FAILED if results.refused else 0

@@ -8,15 +8,17 @@ from weir.store.home import Home, find_cluster
 
 @click.command(name="topology")
 @click.argument("name", metavar="[NAME|FILE]", required=False, type=TOPOLOGY)
-@click.option("--from-store", is_flag=True, help="The machines of the running store, as fast as they were measured.")
+@click.option(
+    "--from-store", is_flag=True, help=("Take the machines of the running store, with their measured speeds.")
+)
 @click.option("--list", "lists", is_flag=True, help="List the presets, with their numbers of machines.")
 @click.pass_obj
 def topology(home: Home, name: str | None, from_store: bool, lists: bool) -> None:
-    """Print the machines of a topology as TOML, which can be changed and simulated on.
+    """Print the machines of a topology as TOML, to be changed and simulated on.
 
     NAME is a preset, or numbers of servers and of targets a server as in 16x8. FILE describes a topology, or is the
-    cluster.toml of a store. The rates of --from-store are those that the servers learned from the requests that they
-    served; the client nodes and the links are assumed.
+    cluster.toml of a store. With --from-store the rates are those that the servers learned from served requests;
+    client nodes and links are assumed.
     """
     from weir.simulation.stores import topology_of_store
     from weir.simulation.topology import topology_named

@@ -45,13 +45,11 @@ _COMMAND_SECONDS = 120
 @click.option(
     "--topology", type=TOPOLOGY, help="Machines, without a SCENARIO: a preset, numbers such as 16x8, or a file."
 )
-@click.option(
-    "--from-store", is_flag=True, help="The machines and the default settings are those of the running store."
-)
+@click.option("--from-store", is_flag=True, help="Take the machines and the default settings of the running store.")
 @click.option(
     "--mode", type=click.Choice(["flow", "request"]), help="The model, in place of the scenario's.  [default: flow]"
 )
-@click.option("--objective", type=OBJECTIVE, default="io_slowdown_mean", help="Figure that is made better.")
+@click.option("--objective", type=OBJECTIVE, default="io_slowdown_mean", help="Figure to improve.")
 @click.option(
     "--search",
     "parts",
@@ -68,33 +66,34 @@ _COMMAND_SECONDS = 120
     help="Policy to choose from, with --search policy.",
 )
 @click.option("--trials", type=click.IntRange(1, 100_000), default=60, help="Settings to try.")
-@click.option("--training", type=click.IntRange(1, 1000), default=4, help="Workloads to search with.")
-@click.option("--held-out", type=click.IntRange(1, 1000), default=8, help="Workloads to judge by.")
-@click.option("--at-once", type=click.IntRange(1, 1000), default=3, help="Logs of a workload.")
-@click.option("--seed", type=click.IntRange(0), default=0, help="Start of the search's dice.")
+@click.option("--training", type=click.IntRange(1, 1000), default=4, help="Number of workloads to search with.")
+@click.option("--held-out", type=click.IntRange(1, 1000), default=8, help="Number of workloads to judge by.")
+@click.option("--at-once", type=click.IntRange(1, 1000), default=3, help="Number of logs in a workload.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the search.")
 @click.option(
     "--out",
     metavar="DIR",
     type=FOLDER,
     default="weir-tune",
-    help="Folder of the trials and the result; the same command goes on in it.",
+    help="Folder of the trials and the result, in which the same command continues.",
 )
 @click.option(
     "--apply",
     "folder",
     metavar="FOLDER",
     type=FOLDER,
-    help="Set the found setting on the store that is up, the layout for new files of this folder, if it is better.",
+    help="If the found setting is better, set it on the store that is up; a layout is set for new files of this"
+    " folder.",
 )
 @cluster_options
 @output_option
 @click.pass_obj
 def tune(home: "Home", /, scenario: Path | None, logs: Path | None, output: str, **options: Any) -> int:
-    """Search a progressive layout, and parameters of the policy, by simulated runs.
+    """Search for a progressive layout, and for parameters of the policy, by simulated runs.
 
-    The workloads are those of SCENARIO with different seeds, or mixes of the Darshan logs in --logs. The setting is
-    found on some of them and judged on others, beside the default: the exit code is 1 where it is not shown to be
-    better.
+    The workloads are those of SCENARIO with different seeds, or mixes of the Darshan logs in --logs. The search uses
+    some of the workloads, and the found setting is compared with the default on the others: the exit code is 1 if it
+    is not shown to be better.
     """
     from weir.cli.common.progress import progress
     from weir.cli.simulate.sweep import checked_objectives
@@ -123,7 +122,7 @@ def tune(home: "Home", /, scenario: Path | None, logs: Path | None, output: str,
                 base, cases, chosen, out, pool=pool, progress=lambda done, trials: show("trials", done, trials)
             )
     except KeyboardInterrupt:
-        say(f"interrupted: the trials that ended are in {out}; the same command goes on")
+        say(f"interrupted: the trials that ended are in {out}; the same command continues")
         return _INTERRUPTED
     application = application_of(tuned.changes, tuned.default["policy"], str(options["folder"] or "FOLDER"))
     document = {**tuned.document(), **_application_document(application), "skipped_logs": skipped_document(skipped)}

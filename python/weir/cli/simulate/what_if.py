@@ -52,15 +52,15 @@ def _alternative(name: str) -> Reader:
     help="A Darshan log, or a folder of logs; may be given again.",
 )
 @skip_unreadable_option
-@click.option("--from-store", is_flag=True, help="The machines and settings of now are those of the running store.")
-@click.option("--topology", metavar="NAME|FILE", type=TOPOLOGY, help="The machines of now.  [default: testbed-35]")
+@click.option("--from-store", is_flag=True, help=("Take the machines and the present settings of the running store."))
+@click.option("--topology", metavar="NAME|FILE", type=TOPOLOGY, help=("The present machines.  [default: testbed-35]"))
 @click.option(
     "--policy",
     "policies",
     metavar="POLICY",
     multiple=True,
     type=Checked("policy", _alternative("another_policy")),
-    help="Another policy; `X by Y` names a scheduler.",
+    help="Another policy; `X by Y` is policy X by scheduler Y.",
 )
 @click.option(
     "--allocator",
@@ -93,29 +93,29 @@ def _alternative(name: str) -> Reader:
     type=Checked("death", _alternative("a_dying_server")),
     help="A server that ends at a moment.",
 )
-@click.option("--together", "is_together", is_flag=True, help="Make all changes at once, in place of one by one.")
+@click.option("--together", "is_together", is_flag=True, help="Make all changes at once, instead of one by one.")
 @click.option(
     "--arrivals",
     metavar="FILE",
     type=EXISTING_FILE,
-    help="Accounting of Slurm, by `sacct --parsable2`: which jobs ran when.",
+    help="Slurm's accounting, the output of `sacct --parsable2`: when each job ran.",
 )
-@click.option("--copies", type=click.IntRange(1, _COPIES_MAX), default=1, help="Jobs of each log.")
+@click.option("--copies", type=click.IntRange(1, _COPIES_MAX), default=1, help="Number of jobs for each log.")
 @click.option(
     "--spread",
     metavar="TIME",
     type=Checked("time", values.duration),
     help="Time over which jobs arrive.  [default: that of the longest job alone]",
 )
-@click.option("--seeds", type=click.IntRange(1, _SEEDS_MAX), default=5, help="Runs of each setting.")
+@click.option("--seeds", type=click.IntRange(1, _SEEDS_MAX), default=5, help="Number of runs of each setting.")
 @click.option("--mode", type=click.Choice(["flow", "request"]), default="flow", help="The model.")
 @output_option
 @click.pass_obj
 def what_if(home: Home, /, output: str, seeds: int, is_together: bool, spread: str | None, **options: Any) -> int:
     """Compare settings of a store by the site's own logs.
 
-    Each setting is a row below that of now, with the mean over seeds and its 95% interval. A seed draws when the jobs
-    arrive, unless --arrivals tells it.
+    The first row is the present setting, each further row another one, with the mean over seeds and its 95% interval.
+    A seed draws the arrival times of the jobs, unless --arrivals gives them.
     """
     from weir.cli.common.progress import progress
     from weir.simulation.what_if import ask

@@ -29,14 +29,14 @@ _SLOW = 0.5
 @click.option(
     "--lctl-dl", type=EXISTING_FILE, help="Output of `lctl dl -t` in a file, beside --lfs-df: it names the servers."
 )
-@click.option("--file-system", help="Name of the file system, where there are several.")
+@click.option("--file-system", help="Name of the file system, if there are several.")
 @output_option
 def show(path: Path | None, lfs_df: Path | None, lctl_dl: Path | None, file_system: str | None, output: str) -> int:
     """Show the targets of a Lustre file system as the placement of files sees them.
 
-    FILL is the part of the space that files cannot have. REQUESTS is the mean number of requests in service at once.
-    SPEED is the number of bytes that a target serves in the time of a request, as a part of the other targets' median.
-    The exit code is 1 where the statistics are old or targets were left out.
+    FILL is the fraction of the space that files cannot use. REQUESTS is the mean number of requests in service at
+    once. SPEED is the number of bytes that a target serves in the time of a request, as a fraction of the other
+    targets' median. The exit code is 1 if the statistics are old or targets were left out.
     """
     if (path is None) == (lfs_df is None):
         raise click.UsageError("give either --file or --lfs-df")

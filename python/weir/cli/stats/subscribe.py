@@ -41,19 +41,25 @@ def _fraction(context: click.Context, parameter: click.Parameter, value: str) ->
 @click.option(
     "--every", "every_seconds", type=Number(1, 3600), default=5.0, help="Longest time in seconds between two documents."
 )
-@click.option("--once", is_flag=True, help="End as soon as every publisher was heard.")
+@click.option("--once", is_flag=True, help="End once every publisher has sent statistics.")
 @click.option(
     "--wait",
     "wait_seconds",
     type=Number(1, 3600),
     default=30.0,
-    help="With --once: seconds after which it ends in any case, with exit code 1.",
+    help="With --once: seconds after which the command ends with exit code 1.",
 )
 @click.option(
-    "--cpu-max", callback=_fraction, default="70%", help="Processor use of this host from which files are not placed."
+    "--cpu-max",
+    callback=_fraction,
+    default="70%",
+    help=("While this host uses more of its processors than this, no files are placed."),
 )
 @click.option(
-    "--memory-max", callback=_fraction, default="50%", help="Memory use of this host from which files are not placed."
+    "--memory-max",
+    callback=_fraction,
+    default="50%",
+    help=("While this host uses more of its memory than this, no files are placed."),
 )
 @root_option
 def subscribe(
@@ -68,7 +74,7 @@ def subscribe(
 ) -> int:
     """Collect the statistics of all servers until SIGTERM or Ctrl-C.
 
-    A server that missed three heartbeats, or three readings, is listed as silent, and its targets are left out.
+    A server that misses three heartbeats or three readings is listed as silent, and its targets are left out.
     """
     from weir.lustre.observer import Thresholds
     from weir.lustre.subscriber import Subscriber

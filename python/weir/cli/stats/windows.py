@@ -61,8 +61,8 @@ def windows(
 ) -> None:
     """Record the windows of this host's storage, for `weir interference`.
 
-    A window has the sum, mean and deviation of each counter of /proc/diskstats, or of Lustre's statistics. They tell of
-    no job: `weir interference join` puts them beside the windows of jobs.
+    A window has the sum, mean and deviation of each counter of /proc/diskstats, or of Lustre's statistics. These
+    windows name no job: `weir interference join` puts them beside the windows of jobs.
     """
     needed("pyarrow")
     import socket

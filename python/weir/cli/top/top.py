@@ -52,7 +52,7 @@ _FIRST_COLUMN = _HEADER.index("DEVICE")
     default=1.0,
     help="Seconds between two samples of the servers.",
 )
-@click.option("--at", type=MOMENT, help="Show that moment of the past, as `weir record` kept it.")
+@click.option("--at", type=MOMENT, help="Show this moment of the past, as `weir record` kept it.")
 @history_option
 @output_option
 @click.pass_context
@@ -65,19 +65,19 @@ def top(
     history: Path | None,
     output: str,
 ) -> int:
-    """Show the present work of jobs: rates, and shares owed and received, over the last interval.
+    """Show the work of jobs over the last interval: rates, and shares owed and received.
 
-    DEVICE is the time that devices worked for the job, as a part of the interval. OWED and RECEIVED are shares of the
-    device time that all servers gave to all jobs while the job was active at any of them. WAIT is the mean time that a
-    request waited for its turn. WAITS FOR is the job that received most while this one had requests queued, with the
-    device time it received meanwhile.
+    DEVICE is the time that devices worked for the job, as a fraction of the interval. OWED and RECEIVED are shares of
+    all device time that servers gave to jobs while this job was active on at least one server. WAIT is the mean time
+    that a request waited for its turn. WAITS FOR is the job that received most device time while this one had
+    requests queued, and that time.
 
-    --at 14:02, 2h (ago) or yesterday shows a moment of the past, also of a store that is down. The interval then is as
-    long as what the history keeps of that age, if that is longer.
+    --at 14:02, 2h (ago) or yesterday shows a moment of the past, also of a store that is down. The interval is then
+    at least as long as the history's resolution at that age.
 
     On a terminal the keys up and down choose a job and Enter opens its details, left and right sort by another column,
-    r turns the order round, and q leaves. Where standard output is no terminal, or with --output json, it prints one
-    interval and ends.
+    r turns the order round, and q leaves. If standard output is no terminal, or with --output json, the command
+    prints one interval and ends.
     """
     import os
 

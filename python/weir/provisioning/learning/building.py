@@ -45,9 +45,9 @@ class Options:
     trials: int = 16
     """Trials of the search for hyper-parameters, for each predicted time."""
     fitted_runs: int = 8000
-    """Most runs on which a model is fitted; of more, a sample is drawn."""
+    """Largest number of runs on which a model is fitted; of more runs, a sample is drawn."""
     trees: int = TREES
-    """Trees of the forest; XGBoost has three times as many, AdaBoost half."""
+    """Number of trees of the forest; XGBoost has three times as many, AdaBoost half."""
     classes_max: int = 16
     """Greatest number of clusters that is tried."""
     io_fraction_min: float = 0.0
@@ -57,7 +57,7 @@ class Options:
     interval_max: float = usefulness.FACTOR_MAX
     """Greatest ratio between the end of an interval and its prediction for which a prediction is useful."""
     seed: int = 0
-    """Seed of all that is drawn: the same logs give the same classes."""
+    """Seed of all random numbers: the same logs and seed give the same classes."""
 
 
 @dataclass(frozen=True)

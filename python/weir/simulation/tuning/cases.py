@@ -43,7 +43,7 @@ class Mixes:
     """The way in which logs become workloads."""
 
     training: int
-    """Workloads to search with."""
+    """Number of workloads to search with."""
     held_out: int
     """Workloads to judge by, beside each log that was held out by itself."""
     room_bytes: int
