@@ -3,8 +3,9 @@
 A path names one file only while nobody else can put another folder or link on the way. So a way is gone by open
 folders, one after the other, and each folder and link is looked at once it is open. There are two rules:
 
-- A *closed* way leads to what gives power: keys, credentials, backups, the state of a daemon. Each folder belongs to
-  root, to this user or to the user whom the file is for, and nobody else can change it. What was checked stays so.
+- A *closed* way leads to files that give power: keys, credentials, backups, the state of a daemon. Each folder
+  belongs to root, to this user or to the user whom the file is for, and nobody else can change it. What was checked
+  stays so.
 - Any other way leads to a file that this user names. The folders may be anybody's, but no link of another user leads
   root, and none that lies where anyone makes files leads anyone. A new file is made beside its name and renamed, so a
   link that comes to the name meanwhile is replaced and never written through.

@@ -203,4 +203,4 @@ def test_few_of_many_files_that_stay_are_named(capsys: pytest.CaptureFixture[str
     warn_of_left([(f"/file{number}", "No space left on device") for number in range(40)])
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 6 and "/file0 stays where it is: No space left on device" in lines[0]
-    assert "35 more files stay where they are" in lines[-1]
+    assert "35 more files were not moved" in lines[-1]

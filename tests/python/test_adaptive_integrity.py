@@ -69,7 +69,7 @@ def test_a_manifest_that_lies_is_found_out(tiers: list[str], dtype: str) -> None
     for name in (STREAM, manifest_name(0)):
         path = Path(tiers[0]) / name
         path.write_text(json.dumps(json.loads(path.read_text()) | {"dtype": dtype}))
-    found = rf"float32 of 96 x 64, .* than its manifest tells of \({dtype}|stream\.json is damaged: .*'{dtype}'"
+    found = rf"float32 of 96 x 64, .* than its manifest describes \({dtype}|stream\.json is damaged: .*'{dtype}'"
     with pytest.raises(adaptive.AdaptiveError, match=found):
         next(adaptive.open(tiers))
 

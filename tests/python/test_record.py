@@ -136,7 +136,7 @@ def test_a_server_that_is_killed_leaves_a_gap_that_is_told(store: weir.store.Sto
     assert answers == ["yes", "no", "yes"]
     inner = [gap for gap in found["gaps"] if gap["since"] > found["since"] and gap["until"] < found["until"]]
     assert inner, "the time without the server is a gap"
-    assert "nothing is known of server 0" in answer(store, "jobs", "--since", "1h").stderr
+    assert "nothing was recorded of server 0" in answer(store, "jobs", "--since", "1h").stderr
 
 
 def test_a_replay_says_what_jobs_would_have_had(store: weir.store.Store) -> None:

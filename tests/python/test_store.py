@@ -223,7 +223,7 @@ def test_what_goes_with_ram_targets_is_said(store: Store) -> None:
     store.json("up")
     (store.mount / "file").write_bytes(bytes(3 << 20))
     down = store.weir("down")
-    assert "3.0 MiB; that data is gone" in down.stderr
+    assert "3.0 MiB; that data is lost" in down.stderr
 
 
 @pytest.mark.usefixtures("fuse")

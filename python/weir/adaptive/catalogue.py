@@ -95,7 +95,7 @@ class Catalogue:
         begin = after + 1 if after >= 0 else min(there, default=end)
         if end - begin > len(there) + STEPS_GONE_MAX:
             raise AdaptiveError(
-                f"tier {self.place.tier.url} is damaged: it tells of {end - begin} steps, and holds {len(there)}",
+                f"tier {self.place.tier.url} is damaged: it lists {end - begin} steps, and holds {len(there)}",
                 hint=f"look at {self.place.name(END)}, and for manifests with numbers that are none of this stream's",
             )
         return list(range(begin, end)), written is not None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PIECE_BYTES_MAX = 64 << 20
 """Most bytes of a piece: a piece that is not whole when time is over is lost, so pieces stay small beside a step."""
 _PIECES_OF_A_CONNECTION = 8
-"""Pieces of each connection: with so many a step over its time keeps most of the bytes that came."""
+"""Pieces in which a connection reads: a step that runs out of time then keeps most of the bytes that came."""
 
 Span = tuple[int, int]
 """Begin and end of bytes in a container."""
@@ -386,8 +386,8 @@ class Fetch:
             raise StepError(
                 self.number,
                 name,
-                f"it holds another array ({spelled(*found[:2])}, checksum {found[2]:08x}) than its manifest tells of "
-                f"({spelled(manifest.dtype, manifest.shape)}, checksum {manifest.checksum:08x})",
+                f"it holds another array ({spelled(*found[:2])}, checksum {found[2]:08x}) than its manifest"
+                f" describes ({spelled(manifest.dtype, manifest.shape)}, checksum {manifest.checksum:08x})",
                 hint="the file was replaced; write the step again",
             )
         return head

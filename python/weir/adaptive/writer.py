@@ -256,7 +256,7 @@ class Writer:
                     _remove(place, name)
 
     def _continue(self, catalogue: Catalogue, steps: int) -> None:
-        """Become the writer of a stream with so many steps."""
+        """Become the writer of a stream with this number of steps."""
         first, stream = self._places[0], catalogue.stream
         recorded, named = [url for url, _ in stream.tiers], [place.url for place in self._places]
         if recorded != named:

@@ -68,7 +68,7 @@ def restore(home: Home, file: Path, yes: bool, output: str) -> None:
         confirm(f"replace the metadata of the store in {home.root} with that of {file}", yes=yes)
     _show(restore_from(home, file.absolute()), "restored", output)
     if output == "table":
-        say("next: `weir up` brings the store up with it, and tells what cannot be reached any more")
+        say("next: `weir up` brings the store up with it, and lists what can no longer be reached")
 
 
 def _show(taken: "Taken", deed: str, output: str) -> None:

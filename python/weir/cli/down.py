@@ -65,7 +65,7 @@ def down(home: Home, force: bool, discard: bool, yes: bool, output: str) -> None
     for path in ended.left:
         say(f"left as it is, because it lies outside of the home: {path}")
     if ended.lost_bytes:
-        say(f"the ram targets held {size_text(ended.lost_bytes)}; that data is gone")
+        say(f"the ram targets held {size_text(ended.lost_bytes)}; that data is lost")
     if not ended.servers and not ended.mounts:
         say(f"no server of {home.root} was running")
 

@@ -67,7 +67,7 @@ def fsck(home: Home, offline: bool, repair: bool, accept_journal_loss: bool, out
                 home, repair=repair, accept_journal_loss=accept_journal_loss
             )
         for notice in notices:
-            say(f"a start would do: {notice}")
+            say(f"a start would change: {notice}")
     elif accept_journal_loss:
         raise click.UsageError("--accept-journal-loss needs --offline, and a store that is down")
     else:

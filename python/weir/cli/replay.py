@@ -52,7 +52,7 @@ def replay(
         found.close()
     warn_of_gaps(list(result.gaps))
     if result.error_max is None:
-        warn(f"the policy changed in that time ({', '.join(result.policies)}): no error can be told")
+        warn(f"the policy changed in that time ({', '.join(result.policies)}): no error can be computed")
     else:
         then = result.policies[0]
         say(f"replayed under {then}, the policy of then, no job is off by more than {result.error_max:.1%}")

@@ -103,11 +103,11 @@ def _wanted(home: Home, targets: int | None, backend: str | None, capacity: str 
     find_cluster(home)
     model = model_targets(configuration_of(home, tell).read())
     if backend is None and not model:
-        raise click.UsageError("no server of the store has targets to follow, so --backend and --capacity are needed")
+        raise click.UsageError("no server of the store has targets to copy, so --backend and --capacity are needed")
     like = [target for target in model if backend in (None, target.backend)]
     if not like:
         if backend == "ram" and capacity is None:
-            raise click.UsageError("ram targets need --capacity, as no server has some to follow")
+            raise click.UsageError("ram targets need --capacity, because no server has ram targets to copy")
         like = [WantedTarget(str(backend))] * max(len(model), 1)
     if backend is not None and targets is None:
         targets = len(model) or 1

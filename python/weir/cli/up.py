@@ -79,7 +79,7 @@ def up(
 def _refuse_unlike(
     home: Home, file: Path | None, given: dict[str, object], point: Path | None, origin: "Callable[[str], str]"
 ) -> None:
-    """Refuse options that a store which is up has otherwise: it goes on with its own."""
+    """Refuse options that differ from those of a store that is up, because the store keeps its own."""
     from weir.store import cluster, mounts
     from weir.store.configuration import resolve
     from weir.store.fixed import unlike

@@ -91,7 +91,7 @@ def able(answers: Mapping[str, "Answer | StoreError"], listener: Listener) -> di
         return checked(answers)
     for answer in answers.values():
         if isinstance(answer, StoreError):
-            listener(Notice(answer.message, hint=answer.hint or "the store goes on without it"))
+            listener(Notice(answer.message, hint=answer.hint or "the store continues without it"))
     return given
 
 

@@ -75,9 +75,9 @@ def _fetch(described: Record, token: str, files: Mapping[str, Path]) -> dict[str
             try:
                 data = base64.b64decode(part.data, validate=True)
             except ValueError as error:
-                raise StoreError(f"{host} gives a damaged part of its backup: {error}", hint="take it again") from error
+                raise StoreError(f"{host} sent a damaged part of its backup: {error}", hint="take it again") from error
             if not data:
-                raise StoreError(f"{host} gives nothing more of its backup", hint="take it again")
+                raise StoreError(f"{host} sends no more of its backup", hint="take it again")
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(files[host], flags, 0o600), "ab") as file:
                 file.write(data)

@@ -150,7 +150,7 @@ def _deploy(
 def bring_up(home: Home, described: Record, listener: Listener, *, accept_journal_loss: bool) -> Deployed:
     """Bring a deployed store up again: start the servers that do not run, and mount it where it is not mounted.
 
-    A host that does not do its part is left out, and the listener is told why: the others go on without it.
+    A host that fails is left out, and the listener gets the reason: the other hosts continue without it.
 
     Args:
         listener: Called with further notices for the user.

@@ -106,7 +106,9 @@ def ask(reach: Reach, operation: str, documents: Mapping[str, Any], seconds: flo
         for host in documents:
             values.host(host)
     except ValueError as error:
-        raise StoreError(str(error), hint="bring the description of the store back from a copy") from error
+        raise StoreError(
+            str(error), hint="restore the description of the store from a copy: every host has one"
+        ) from error
     if shutil.which(reach.via) is None:
         raise StoreError(
             f"cannot reach {', '.join(documents)}: there is no program `{reach.via}` on this host",

@@ -111,7 +111,10 @@ def add_server(
     file = configuration_of(home, listener)
     if isinstance(file, OneHost):
         if place is not None:
-            raise StoreError("the store has one host, and takes none in", hint="leave out `host`, `network` and `port`")
+            raise StoreError(
+                "the store was not deployed to hosts, so no host can join it",
+                hint="leave out `host`, `network` and `port`",
+            )
         return _add_here(home, file, targets, listener), None
     if place is None:
         raise StoreError("the store has several hosts", hint="name that of the server with `host`")
@@ -138,7 +141,8 @@ def check_move(home: Home, number: int, goal: str | None, listener: Listener) ->
     for state in ask_all(servers_at(home), Server.status):
         if isinstance(state, StoreError):
             raise StoreError(
-                f"a server retires when all answer: {state.message}", hint=state.hint or "see `weir status`"
+                f"a server can retire only if all servers answer: {state.message}",
+                hint=state.hint or "see `weir status`",
             )
     return None
 

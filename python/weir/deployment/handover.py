@@ -90,7 +90,8 @@ def check_move(home: Home, number: int, goal: str | None, listener: Listener) ->
     for state in states:
         if isinstance(state, StoreError):
             raise StoreError(
-                f"a server retires when all answer: {state.message}", hint=state.hint or "see `weir status`"
+                f"a server can retire only if all servers answer: {state.message}",
+                hint=state.hint or "see `weir status`",
             )
         if state.server == number and state.state == RETIRED and goal in (None, described.host_of(number)):
             return described.host_of(number)
@@ -155,12 +156,12 @@ def refuse_moving(home: Home, number: int) -> None:
     """Refuse to open a server that is on its way.
 
     Raises:
-        StoreError: The server is on its way to another host.
+        StoreError: The server is being moved to another host.
     """
     described = record.read(home)
     if described is not None and described.moving is not None and described.moving.server == number:
         raise StoreError(
-            f"server {number} is on its way to another host", hint="the same command without `cancel` goes on"
+            f"server {number} is being moved to another host", hint="the same command without `cancel` continues"
         )
 
 
@@ -215,7 +216,9 @@ def _finish(moving: _Moving, document: dict[str, Any], listener: Listener) -> Re
         stored = moving.store(moving.fetch(stored.have, seals=True))
         rounds += 1
         if rounds > _ROUNDS_MAX:
-            raise StoreError(f"the files of server {number} do not come to {goal} whole", hint="see its disk and log")
+            raise StoreError(
+                f"the files of server {number} did not arrive complete at {goal}", hint="see its disk and log"
+            )
     deployment.begin_steps(home, described, [goal])
     start = operations.StartRequest(described.home, described.deployment, accept_journal_loss=False)
     answer = asking.ask_all(described.reach(), operations.START, {goal: start})[goal]

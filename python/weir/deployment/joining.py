@@ -216,7 +216,7 @@ def _is_known(home: Home, number: int) -> bool:
     for state in states:
         if isinstance(state, StoreError):
             raise StoreError(
-                f"server {number} was begun to be added, and {state.message}",
+                f"server {number} was only partly added, and {state.message}",
                 hint="the same command continues when all servers answer",
             )
     return False

@@ -130,7 +130,7 @@ def start(request: operations.StartRequest) -> operations.Started:
                 missing.append(number)
             else:
                 notices.append(
-                    Notice(f"server {number} has not come here yet", hint="`weir server retire` goes on with its move")
+                    Notice(f"server {number} has not come here yet", hint="`weir server retire` continues its move")
                 )
         cluster.start_servers(
             home, home.configuration, missing, notices.append, accept_journal_loss=request.accept_journal_loss

@@ -42,7 +42,9 @@ def seal(home: Home, number: int) -> None:
     """
     folder, goal = home.server(number), home.sealed(number)
     if folder.is_dir() and goal.is_dir():
-        raise StoreError(f"{folder} and {goal} are both there", hint="one of them is no server's: look at both")
+        raise StoreError(
+            f"both {folder} and {goal} exist", hint=("only one of them belongs to the server: look at both")
+        )
     if folder.is_dir():
         if home.identity(number).exists():
             home.identity(number).rename(folder / _IDENTITY)

@@ -53,7 +53,7 @@ def convergence_of(run: Run, policy: str, rows: Sequence[Row], interval: int) ->
     """
     right = shares_owed_by_device(policy, run.jobs, {job.name: job.targets for job in run.jobs})
     if right is None:
-        raise ValueError(f"policy {policy} owes nothing, so there are no right weights")
+        raise ValueError(f"the policy {policy} owes no shares, so no weights are right")
     moment = right_since(run.polls, right)
     met = met_since(run.polls, right)
     if moment is None:

@@ -76,7 +76,7 @@ class Sampler:
                 raise self._failure
             if time.monotonic() > deadline:
                 raise ExperimentError(
-                    "a server told no accounts in time", hint="measure on a machine that is less busy"
+                    "a server sent no accounts in time", hint="measure on a machine that is less busy"
                 )
             time.sleep(_PAUSE_SECONDS)
 

@@ -218,7 +218,7 @@ def _line(load: "subprocess.Popen[str]", patience_seconds: float) -> str:
     line = load.stdout.readline() if ready else ""
     if not line:
         raise ExperimentError(
-            "a client node of the load ended, or said nothing in time", hint="choose fewer servers or slower targets"
+            "a client node of the load ended, or did not answer in time", hint="choose fewer servers or slower targets"
         )
     return line
 

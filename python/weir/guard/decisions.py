@@ -32,9 +32,9 @@ under `fifo` say nothing about those under another policy."""
 _MARGIN = 0.02
 """A limit lies above the owed share by this part of a device's time, so that no small change of use moves it."""
 _HOLD_MAX = 8
-"""A cause that comes back again and again is held at most so many times longer."""
+"""Largest factor by which the hold of a cause that keeps coming back is lengthened."""
 _GRAINS = 4
-"""A weight is one of so many between 1 and its bound, so that a small change of use is no change of a weight."""
+"""Number of weights between 1 and the bound: with few steps, a small change of use does not change a weight."""
 _PAIRS_MAX = 4096
 """Pairs of jobs that are remembered; the oldest is forgotten first."""
 _HOUR_SECONDS = 3600.0
@@ -459,7 +459,7 @@ def _pressure(observation: Observation, job: JobKey, targets: tuple[str, ...]) -
 
 
 def _reason(action: _Action, windows: int, observation: Observation) -> str:
-    """The reason of an action after so many slowed windows, in words."""
+    """The reason of an action after a number of slowed windows, in words."""
     victim, culprit = observation.words(action.victim), observation.words(action.culprit)
     waits = observation.waits(action.victim).get(action.culprit, 0.0)
     where = f", and its demand is on {', '.join(action.targets)}" if action.targets else ""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weir.store.observations import Window
 
 LEASE_WINDOWS = 4
-"""A lease outlives so many windows without a renewal."""
+"""Number of windows that a lease outlives without a renewal."""
 LEASE_SECONDS_MIN = 3.0
 _LEASE_SECONDS_MAX = 60.0
 _JOBS_MAX = 64

@@ -21,7 +21,8 @@ CLOCK_SECONDS = 5.0
 """Difference of clocks that is told: a shorter one may be that of a busy machine."""
 _LATE_INTERVALS = 10
 _LATE_SECONDS = 5.0
-"""A server is late when another one has not heard of it for so many intervals of the exchange, and for so long."""
+"""A server is late if another server has not heard of it for this number of intervals of the exchange, and for this
+time."""
 
 
 def of_servers(facts: Facts) -> Iterator[Finding]:

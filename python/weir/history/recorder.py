@@ -170,7 +170,10 @@ class Recorder:
                 self._waiting.popleft()
         except FullDiskError as error:
             if not self._is_full:
-                self.warn(f"{error.message}; {error.hint}; the last {WAITING_MAX} turns wait in memory meanwhile")
+                self.warn(
+                    f"{error.message}; {error.hint}; the last {WAITING_MAX} turns are kept in memory until"
+                    " they can be written"
+                )
             self._is_full = True
             return
         if self._is_full:

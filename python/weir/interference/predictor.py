@@ -202,7 +202,7 @@ def _missing_words(missing: dict[str, int]) -> str:
 
 
 def _labelled(data: Prepared, ahead: int, bins: tuple[float, ...]) -> tuple[Mask, Classes]:
-    """The windows that have a label so many windows later, and the classes of those labels."""
+    """The windows that have a label a given number of windows later, and the classes of those labels."""
     labels = _labels_ahead(data.windows, ahead)
     has_label = ~np.isnan(labels)
     if not has_label.any():

@@ -466,7 +466,7 @@ def encode(answer: Answer) -> bytes:
     """Write an answer.
 
     Returns:
-        A line with its end.
+        A line, including its end.
     """
     return _ENCODER.encode(answer) + b"\n"
 

@@ -128,7 +128,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def is_busy(self) -> bool:
-        """Whether the deployment goes on by itself."""
+        """Whether the planner continues the deployment without a request."""
         return self.is_live and not self.failed and bool(self.goal)
 
 

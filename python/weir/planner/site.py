@@ -30,7 +30,8 @@ from weir.provisioning.sharing.leases import Sharer
 from weir.provisioning.sharing.policies import unmet
 
 USERS_FOR_ALL = 2
-"""A node that failed deployments of so many users is left out for everybody. One user alone could blame any node."""
+"""Number of users whose deployments failed at a node after which the node is left out for everybody. One user alone
+could blame any node."""
 SLOWDOWN_MAX = 1.5
 """Greatest slowdown of a job by later sharers, where its user names none."""
 _SNAPSHOTS_MAX = 256

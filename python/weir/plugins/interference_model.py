@@ -37,7 +37,7 @@ class Windows(Protocol):
 
 
 class InterferenceModel(Protocol):
-    """Learns classes of slowdown. It is made with `seed`, anew for each training."""
+    """Learns classes of slowdown. Each training makes a new one, with `seed`."""
 
     def fit(self, windows: Windows, classes: "Classes", count: int) -> None:
         """Learn.

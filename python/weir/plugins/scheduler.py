@@ -8,7 +8,7 @@ from weir.plugins.errors import failure, wrong_answer
 from weir.plugins.plugin import Plugin
 
 HOLDS_MAX = 1_000_000
-"""Answers in a row by which nobody is served: after these a run would hardly end."""
+"""Largest number of answers in a row that serve no request: a run with more would hardly end."""
 
 
 class WaitingJob(NamedTuple):

@@ -44,7 +44,7 @@ def plan(
         ProvisioningError: No deployment can serve the job, or a file cannot be used.
         DarshanError: The log cannot be read.
         TraceError: The traces cannot be read.
-        ValueError: `size` is no amount.
+        ValueError: `size` is not an amount.
     """
     from weir.provisioning.behaviour.classes import built_in
     from weir.provisioning.behaviour.identity import identify

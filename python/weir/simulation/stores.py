@@ -61,7 +61,7 @@ def configuration_of_store(cluster: Path) -> Path | None:
 
 
 def settings_of_store(cluster: Path, access: "Access | None" = None) -> dict[str, Any]:
-    """Ask a running store for the settings that a scenario has too.
+    """Ask a running store for its settings that a scenario can hold.
 
     Args:
         cluster: The store's cluster.json.

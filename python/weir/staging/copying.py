@@ -36,7 +36,7 @@ def copy(
     progress: Callable[[Progress], None] | None = None,
     stop: threading.Event | None = None,
 ) -> Report:
-    """Copy a file or a tree, so that the destination is equal to the source, or go on with an unfinished copy.
+    """Copy a file or a tree, so that the destination equals the source, or continue an unfinished copy.
 
     Files of the destination that the source does not have stay, and are counted. Holes, links, pipes, modes, times and
     empty folders are kept, and owners where this process is root's. The copy holds one block of memory for each worker,

@@ -246,7 +246,7 @@ class LargeFile:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Copy the whole file again, some times; then keep the problem, and go on with other files."""
+        """Copy the whole file again, a few times; then keep the problem, and continue with other files."""
         problem = self._problem
         if self._files is not None and self._files[1] >= 0:
             with contextlib.suppress(OSError):

@@ -113,7 +113,7 @@ def bring_up(
 
     Args:
         home: Home of the store; it is made.
-        wanted: Configuration to start. A store that is up goes on with its own.
+        wanted: Configuration to start. A store that is up keeps its own.
         mounting: The wanted mount.
         listener: Called with further notices for the user.
         accept_journal_loss: Whether to start also servers whose journals lost changes that were on stable storage.

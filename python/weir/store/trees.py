@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of the tree that one server sees by itself."""
+    """A fault of the tree that one server can find without the others."""
 
     kind: str
     """`unreachable`, `dangling`, `mistyped`, `links`, `parent`, `doubled`, `cycle` or `leftover`."""

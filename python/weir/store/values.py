@@ -230,7 +230,7 @@ def size_limit(text: str) -> int | None:
         The limit in bytes; None for no limit.
 
     Raises:
-        ValueError: The text is neither.
+        ValueError: The text is neither of the two.
     """
     return None if text == NO_LIMIT else size(text)
 
@@ -245,7 +245,7 @@ def count_limit(text: str) -> int | None:
         The limit; None for no limit.
 
     Raises:
-        ValueError: The text is neither.
+        ValueError: The text is neither of the two.
     """
     if text == NO_LIMIT:
         return None

@@ -206,7 +206,7 @@ def _finish(
 
 
 def _needed(extra: str, *packages: str) -> None:
-    """Refuse to go on without packages, and say how to install them."""
+    """Refuse to continue without packages, and say how to install them."""
     from importlib.util import find_spec
 
     missing = [package for package in packages if find_spec(package) is None]

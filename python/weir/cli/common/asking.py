@@ -71,7 +71,9 @@ def observed(home: Home) -> "list[Server]":
 
     access = own_access(home)
     if access is None:
-        raise CommandError("no key and no credential is here", hint="ask the holder of the site key: `weir grant`")
+        raise CommandError(
+            "there is neither a key nor a credential here", hint="ask the holder of the site key: `weir grant`"
+        )
     return servers_of(find_cluster(home), access)
 
 

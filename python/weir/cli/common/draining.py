@@ -56,8 +56,8 @@ def empty(home: Home, names: Sequence[str], rate: str | None) -> tuple[bool, int
                 warn_of_left(outcome.left)
                 raise CommandError(
                     f"{left} objects are still on {spelled}, which takes no new files",
-                    hint="files that are open and have no name stay until they are closed, and full targets take "
-                    "nothing; the same command continues, and --cancel opens it again",
+                    hint="objects of open files without a name stay until the files are closed, and full targets"
+                    " take no objects; the same command continues, and --cancel opens it again",
                 )
     return False, moved
 

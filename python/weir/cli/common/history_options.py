@@ -78,7 +78,7 @@ def opened(home: Home, history: Path | None) -> "History":
 def warn_of_gaps(gaps: "list[Gap]") -> None:
     """Warn of what is not known of a stretch of time."""
     for gap in gaps[:_GAPS_SHOWN]:
-        warn(f"nothing is known of server {gap.server} from {clock(gap.begin)} to {clock(gap.end)}")
+        warn(f"nothing was recorded of server {gap.server} from {clock(gap.begin)} to {clock(gap.end)}")
     if len(gaps) > _GAPS_SHOWN:
         warn(f"there are {len(gaps) - _GAPS_SHOWN} more gaps; --output json has all")
 

@@ -180,9 +180,9 @@ def warn_of_left(left: Sequence[tuple[str, str]]) -> None:
         left: Path and reason of each file.
     """
     for path, reason in left[:_LEFT_LINES_MAX]:
-        warn(f"{path} stays where it is: {reason}")
+        warn(f"{path} was not moved: {reason}")
     if len(left) > _LEFT_LINES_MAX:
-        warn(f"{len(left) - _LEFT_LINES_MAX} more files stay where they are")
+        warn(f"{len(left) - _LEFT_LINES_MAX} more files were not moved")
 
 
 def _events(lines: IO[str]) -> Iterator[dict[str, Any]]:
@@ -200,7 +200,7 @@ def _shown(events: Iterator[dict[str, Any]], shown: "Shown") -> Iterator[dict[st
         if event["event"] == "planned":
             planned = event["bytes"]
             if event["stuck"]:
-                say(f"{event['stuck']} objects have no place to go to")
+                say(f"{event['stuck']} objects fit on no other target")
         elif event["event"] == "moved":
             done += event["bytes"]
             shown("moves", done, planned, f"{size_text(done)} of {size_text(planned)}")

@@ -125,7 +125,7 @@ def note_place(variables: Mapping[str, str]) -> None:
         place = Place(path, "WEIR_MOUNT" in variables)
         write_place(Path(variables["WEIR_TRACE"]), variables["WEIR_TRACE_RUN"], place)
     except OSError as error:
-        warn(f"cannot note the place of the store in {variables['WEIR_TRACE']}: {error.strerror}")
+        warn(f"cannot write the mount point of the store into {variables['WEIR_TRACE']}: {error.strerror}")
 
 
 def check_recorded(variables: Mapping[str, str], command: str) -> None:

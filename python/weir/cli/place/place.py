@@ -229,7 +229,10 @@ def _may_stay(database: Path, if_needed: bool, past: Sequence[Path]) -> bool:
         say(f"{lookups.total} creations looked up, {lookups.not_found / lookups.total:.0%} of them without success")
     is_new = not past or not database.exists() or _is_younger(past, database)
     if if_needed and not is_new and follows in (Advice.TRAIN, Advice.TRACE):
-        say(f"{database} stays: what is known predicts no better, until a run is recorded (`weir run --trace DIR`)")
+        say(
+            f"{database} is kept: the known runs predict no better, until a further run is recorded (`weir run"
+            " --trace DIR`)"
+        )
         return True
     if follows is Advice.TRACE and not is_new:
         raise CommandError(
@@ -238,7 +241,7 @@ def _may_stay(database: Path, if_needed: bool, past: Sequence[Path]) -> bool:
         )
     if follows is Advice.TRAIN and not is_new:
         warn(
-            "the known runs predict too few creations, and none of them is newer than the database",
+            "the known runs predict too few of the created files, and none of them is newer than the database",
             hint="record the next one too: `weir run --placement FILE --trace DIR -- CMD`",
         )
     if if_needed and database.exists() and follows is Advice.KEEP:

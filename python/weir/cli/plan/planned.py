@@ -149,7 +149,7 @@ def _of_history(folder: Path, script: Path, job: "Job | None") -> "Identity":
     assert job is not None
     past = past_of(folder, job, script)
     runs = f"{past.runs} past runs" if past.runs != 1 else "the one past run"
-    say(f"{script} is planned by {runs} of {past.program} in {folder}: by the one in the middle")
+    say(f"{script} is planned by {runs} of {past.program} in {folder}, of which the middle one counts")
     return past.identity
 
 

@@ -62,7 +62,7 @@ def show_sslo(
     if sslos_file is not None:
         _warn_left_out(mapping)
     if mapping.is_default:
-        warn(f"no objective is near, so {mapping.sslo.name} is used, the table's default")
+        warn(f"no objective fits the job, so {mapping.sslo.name} is used, the table's default")
     rows = [
         (
             "runner-up" if path is mapping.runner_up else "chosen",

@@ -59,7 +59,7 @@ class Reporting:
             observed(self._home)
             self._claims = read_claims(Path(environment["WEIR_CREDENTIAL"]))
         except WeirError as error:
-            warn(f"the report will know nothing of the store: {error.message}", hint=error.hint)
+            warn(f"the report will have nothing about the store: {error.message}", hint=error.hint)
             return
         job = JobKey(self._claims["job"], self._claims["uid"])
         self._watch = Watch(lambda: observed(self._home), job, warn)

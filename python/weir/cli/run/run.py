@@ -124,7 +124,7 @@ def run(
         raise click.UsageError("--observe needs the preload library, so it cannot go with --no-preload")
     if trace_if_needed and (placement is None or trace is None):
         raise click.UsageError(
-            "--trace-if-needed asks about the runs of a --placement, and needs a directory to --trace to"
+            "--trace-if-needed needs --placement, whose runs it looks at, and a directory for --trace"
         )
     placing = None if placement is None else Placing(home, placement)
     if placing is not None and trace_if_needed and not placing.is_trace_due():

@@ -26,8 +26,8 @@ def now_of_store(home: Home) -> dict[str, Any]:
     file = configuration_of_store(cluster)
     if file is None:
         warn(
-            f"the configuration of the store of {cluster} cannot be read: its grants, default layout and interval of "
-            "the exchange are taken as the defaults",
+            f"the configuration of the store of {cluster} cannot be read: defaults are assumed for its grants,"
+            " its layout and the interval of the exchange",
             hint="run the command as the user who brought the store up",
         )
     machines = tomllib.loads(topology_of_store(cluster, access).text())

@@ -207,7 +207,7 @@ def _show(tuned: "Tuned", application: "Application", objective: str, document: 
         output, {"objective": objective, **document}, ("HELD-OUT WORKLOAD", "DEFAULT COST", "FOUND COST", "RATIO"), rows
     )
     if judgement is None:
-        warn("no setting that was tried carries every workload", hint="try more --trials, or search fewer parts")
+        warn("no tried setting works for every workload", hint="try more --trials, or search fewer parts")
         return
     say(f"objective {objective}: {objective_words(objective)}; a cost is its value, or 1 by it where more is better")
     say(f"found: {', '.join(f'{key} = {value}' for key, value in tuned.changes.items())}")
@@ -217,7 +217,7 @@ def _show(tuned: "Tuned", application: "Application", objective: str, document: 
     if tuned.advised is not None:
         say(f"held out, the layout of `weir layout advise` ({tuned.advised[0]}): {_interval(tuned.advised[1])}")
     if tuned.are_seeds_alike:
-        warn("the seeds make no difference to this scenario, so the interval says nothing", hint="tune from --logs")
+        warn("the seeds make no difference to this scenario, so the interval has no meaning", hint="tune from --logs")
     _tell_losses(judgement)
     for command in application.commands:
         say(f"weir {shlex.join(command)}")

@@ -196,7 +196,7 @@ def _keyboard() -> Iterator[Callable[[float], str | None]]:
     """Keys without the need of Enter, where standard input is a terminal.
 
     Yields:
-        A function that waits so many seconds for a key; None where none came.
+        A function that waits a number of seconds for a key; it returns None if no key came.
     """
     import termios
     import tty

@@ -17,7 +17,8 @@ KNOWN_BYTES_MAX = 32 << 20
 OUTCOMES_MAX = 256
 """Outcomes that are kept of a user, the latest: every plan of the user weighs them."""
 PRUNED_EVERY = 64
-"""The known jobs of a user are counted once for so many that are remembered: meanwhile there may be so many more."""
+"""Jobs of a user that are remembered between two counts of the user's known jobs: the bound may be exceeded by this
+number."""
 
 
 class Pruning:

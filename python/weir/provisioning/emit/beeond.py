@@ -57,7 +57,9 @@ def of(deployment: Deployment, *, mount: str, folder: str) -> Beeond:
     nodes = tuple(server.node for server in deployment.servers)
     folders = {server.devices for server in deployment.servers}
     if len(set(nodes)) < len(nodes):
-        raise ProvisioningError("BeeOND starts one server on a node, and a node has two", hint="use more nodes")
+        raise ProvisioningError(
+            "BeeOND starts one server on each node, but the plan has two on one node", hint="use more nodes"
+        )
     if len(folders) > 1:
         raise ProvisioningError(
             "BeeOND uses the same folders on every node, and the nodes have different ones",

@@ -119,7 +119,7 @@ def _made(root: Path, deployment: Deployment) -> JobFolder:
     if folder.exists():
         raise ProvisioningError(
             f"there is a job {deployment.name} already, which is {folder.state().phase}",
-            hint=f"`weir job resume {deployment.name}` goes on with it; or choose another `name`",
+            hint=f"`weir job resume {deployment.name}` continues it; or choose another `name`",
         )
     folder.create(deployment)
     return folder

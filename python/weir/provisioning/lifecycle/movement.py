@@ -30,7 +30,7 @@ def stage_in(folder: JobFolder, *, shown: Shown | None = None, identity: Identit
 
     Raises:
         ProvisioningError: The store is not up.
-        StagingError: A transfer failed. It goes on with the next call.
+        StagingError: A transfer failed. The next call continues it.
     """
     deployment = folder.deployment()
     with folder.locked():
@@ -63,7 +63,7 @@ def stage_out(folder: JobFolder, *, shown: Shown | None = None, identity: Identi
 
     Raises:
         ProvisioningError: The job has not run, or the store is not up.
-        StagingError: A transfer failed. The results are kept, and the transfer goes on with the next call.
+        StagingError: A transfer failed. The results are kept, and the next call continues the transfer.
     """
     deployment = folder.deployment()
     with folder.locked():

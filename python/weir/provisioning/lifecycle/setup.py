@@ -232,7 +232,7 @@ def _start(
                 listener(Notice(f"{words}; {replacement.node} takes its place"))
                 chosen[bad] = replacement
             elif len(chosen) > 1:
-                listener(Notice(f"{words}; the others go on without it"))
+                listener(Notice(f"{words}; the others continue without it"))
                 del chosen[bad]
             else:
                 raise

@@ -135,5 +135,5 @@ def _opened(file: Path, *, is_made: bool) -> Iterator[sqlite3.Connection]:
 def _unusable(file: Path, reason: str) -> ProvisioningError:
     return ProvisioningError(
         f"the archive of outcomes {file} cannot be used: {reason}",
-        hint="plans go on without it; move the file away, and a new one is begun with the next job",
+        hint="plans are made without it; move the file away, and the next job begins a new one",
     )

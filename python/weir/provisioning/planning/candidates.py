@@ -25,7 +25,7 @@ ENOUGH = 1.01
 multiple of the least one."""
 TARGETS_PER_SERVER_MAX = 64
 SERVERS_MAX = 4096
-"""A store of Weir has at most so many servers."""
+"""Largest number of servers of a store of Weir."""
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

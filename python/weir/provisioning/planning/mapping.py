@@ -33,7 +33,7 @@ SATISFACTION_MIN = 0.25
 ALIKE = 0.01
 """Satisfactions that differ by less are alike: a tenth of the time of I/O, which a configuration moves as well."""
 TIMES_MAX = 1e4
-"""An objective that takes so many times as long as a job's I/O may take covers nothing of the job."""
+"""An objective whose time is this multiple of the time that a job's I/O may take covers nothing of the job."""
 
 
 ALIKE_TIMES = TIMES_MAX**ALIKE

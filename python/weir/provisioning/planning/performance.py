@@ -125,7 +125,7 @@ class _Group:
         return {name: math.exp(sum(effects.get(key, 0.0) for key in keys)) for name, effects in self._effects.items()}
 
     def fitting(self, devices: int) -> Sequence[Mapping[str, str]]:
-        """The configurations that a system of so many devices can have."""
+        """The configurations that a system with a given number of devices can have."""
         if devices >= self._stripes_max:
             return self._configurations
         return [each for each in self._configurations if _stripes(each) <= devices] or ({},)
