@@ -202,5 +202,5 @@ def test_what_cannot_be_done_is_said(full: Store, tmp_path: Path) -> None:
 def test_few_of_many_files_that_stay_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     warn_of_left([(f"/file{number}", "No space left on device") for number in range(40)])
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 6 and "/file0 stays where it is: No space left on device" in lines[0]
+    assert len(lines) == 6 and "/file0 was not moved: No space left on device" in lines[0]
     assert "35 more files were not moved" in lines[-1]

@@ -107,12 +107,12 @@ def test_a_count_of_steps_that_lies_costs_nothing(tiers: list[str], steps: int) 
     """45 bytes that told of a billion steps once took 2.4 GB of memory before anything else was looked at."""
     write(tiers, range(2))
     (Path(tiers[0]) / END).write_bytes(end_object(steps))
-    with pytest.raises(adaptive.AdaptiveError, match=rf"it tells of {steps} steps, and holds 2") as caught:
+    with pytest.raises(adaptive.AdaptiveError, match=rf"it lists {steps} steps, and holds 2") as caught:
         adaptive.open(tiers)
     assert END in caught.value.hint
     (Path(tiers[0]) / END).unlink()
     shutil.copy(Path(tiers[0]) / manifest_name(1), Path(tiers[0]) / manifest_name(steps))
-    with pytest.raises(adaptive.AdaptiveError, match=rf"it tells of {steps + 1} steps, and holds 3"):
+    with pytest.raises(adaptive.AdaptiveError, match=rf"it lists {steps + 1} steps, and holds 3"):
         adaptive.open(tiers)
 
 

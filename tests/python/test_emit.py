@@ -309,7 +309,7 @@ def test_the_server_accepts_what_is_emitted(deployment: Deployment) -> None:
         ("orangefs", plan("orangefs", "/a b"), "is no plain absolute path"),
         ("orangefs", plan("orangefs", "/a/../etc"), "is no plain absolute path"),
         ("orangefs", plan("orangefs", "/a", semantics=Semantics(encrypted=True)), "encryption at rest"),
-        ("beeond", plan("beeond", "/a", nodes=("a", "a")), "a node has two"),
+        ("beeond", plan("beeond", "/a", nodes=("a", "a")), "two on one node"),
         ("beeond", plan("beeond", "/a", nodes=("a", "b", "c"), semantics=Semantics(replicas=2)), "2 copies"),
         ("beeond", plan("beeond", "/a", settings={"metadata_servers": "3"}), "metadata_servers is '3'"),
         ("beeond", plan("beeond", "/a", settings={"storage.x": "1; rm -rf /"}), "no setting 'storage.x'"),

@@ -103,7 +103,7 @@ class Outlook:
 
 
 def measured(window: "Window", job: str) -> float | None:
-    """Compute the slowdown of a window that has ended, from the store's own truth.
+    """Compute the slowdown of a window that has ended, from the store's own measurements.
 
     Args:
         window: The window at one server.

@@ -72,7 +72,7 @@ def down(home: Home, force: bool, discard: bool, yes: bool, output: str) -> None
 
 @dataclass(frozen=True)
 class _Held:
-    """What the servers of a store hold that ends with them."""
+    """The contents of a store that are lost with its servers, and the jobs at work."""
 
     memory_bytes: int = 0
     folder_bytes: int = 0

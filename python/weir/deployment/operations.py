@@ -79,14 +79,14 @@ class Part:
 
 @dataclass(frozen=True)
 class ProbeRequest:
-    """What are you, and is there room for a store?"""
+    """Describe the host, and check whether there is room for a store."""
 
     home: str
 
 
 @dataclass(frozen=True)
 class Probed:
-    """What a host is."""
+    """The properties of a host."""
 
     hostname: str
     boot: str
@@ -362,7 +362,7 @@ class MountState:
 
 @dataclass(frozen=True)
 class State:
-    """What runs on a host."""
+    """The servers and mounts that run on a host."""
 
     running: tuple[int, ...]
     """Numbers of its servers that run."""

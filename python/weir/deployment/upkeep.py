@@ -27,7 +27,7 @@ def logs(request: operations.LogsRequest) -> operations.Logs:
         request: The servers, and whether the mounts are wanted, too.
 
     Returns:
-        The ends of those logs that are there; of long ones the newest lines.
+        The last lines of each log that exists.
 
     Raises:
         StoreError: The home has no part of the store.

@@ -88,11 +88,11 @@ class JobReplay:
     streams: int
     """Requests that it has under way at most."""
     had: Had
-    """What was recorded."""
+    """The recorded figures."""
     replayed: Had | None
-    """What the replay gives under the policy of then; None where that changed in the stretch."""
+    """The figures of a replay under the policy then in force; None if the policy changed in the stretch."""
     would_have: Had
-    """What the replay gives under the policy in question."""
+    """The figures of the replay under the policy in question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ def _settings(
 
 
 def _had(keys: Sequence[JobKey], cells: Sequence[Cell], since: int, until: int) -> dict[JobKey, Had]:
-    """What was recorded of jobs, at targets."""
+    """The recorded work of jobs at targets."""
     times = dict.fromkeys(keys, 0.0)
     moved = dict.fromkeys(keys, 0)
     last = dict.fromkeys(keys, 0)
@@ -342,7 +342,7 @@ def _had(keys: Sequence[JobKey], cells: Sequence[Cell], since: int, until: int) 
 
 
 def _of_jobs(outcome: Outcome, scenario: Scenario) -> list[Had]:
-    """What a run gives each job."""
+    """The figures of each job in a run."""
     whole = math.fsum(each.device_seconds for each in outcome.jobs)
     end = scenario.until_seconds or outcome.seconds
     return [

@@ -27,7 +27,7 @@ class Gap:
 
 @dataclass(slots=True)
 class JobPast:
-    """What is known of a job in a stretch of time, on all devices."""
+    """The history of a job in a stretch of time, on all devices."""
 
     job: str
     user: str

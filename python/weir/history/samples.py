@@ -31,7 +31,7 @@ FINDING = "finding "
 
 @dataclass(frozen=True, slots=True)
 class JobTraits:
-    """What a policy may know of a job. None is what a window does not tell."""
+    """The facts about a job that a policy may use. None stands for facts that a window lacks."""
 
     user: str
     group: str | None = None
@@ -154,7 +154,7 @@ class Sample:
         self._put(STATES, (level, bucket, name, None, None, None, 0, *_cost_values(status.metadata.cost)))
 
     def add_predictions(self, told: Predictions) -> None:
-        """Add the predictions of a window: of each job the likely slowdown in the window itself."""
+        """Add the predictions of a window: the likely slowdown of each job in this window."""
         begin = told.window * self.window
         for job in told.jobs:
             slowdown = likely_slowdown(job.horizons[:1])

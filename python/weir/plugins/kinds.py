@@ -14,7 +14,7 @@ class Kind:
     methods: tuple[str, ...]
     """Methods that a plug-in has."""
     purpose: str
-    """What a plug-in does, in a line."""
+    """The purpose of a plug-in, in one line."""
     is_seeded: bool = False
     """Whether a plug-in is made with `seed`, a whole number; others are made without arguments."""
 

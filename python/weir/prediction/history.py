@@ -20,7 +20,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """One run with its creations by skeleton."""
+    """One run, with the files that it made grouped by the skeletons of their names."""
 
     run: Run
     context: Context

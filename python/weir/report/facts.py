@@ -167,12 +167,12 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What the store predicted of a job while it ran."""
+    """The store's predictions for a job while the job ran."""
 
     windows: int
     """Windows with a prediction."""
     slowed: int
-    """Those in which a slowdown of two or more was likely."""
+    """Number of windows in which a slowdown of two or more was likely."""
     worst: float
     """Least slowdown of the worst class that was likely."""
     basis: str
@@ -185,7 +185,7 @@ class Facts:
     """All that is known of a job."""
 
     source: str
-    """Where the facts are from, in words."""
+    """The source of the facts, in words."""
     job: str
     user: str | None
     program: str
@@ -199,7 +199,7 @@ class Facts:
     promise: Promise | None = None
     phases: tuple[Phase, ...] = ()
     possible_by: str = ""
-    """What `Phase.possible` is, in words."""
+    """The meaning of `Phase.possible`, in words."""
     waits: tuple[Wait, ...] = ()
     targets: tuple[Target, ...] = ()
     """Targets that the store has, also those that the job did not use."""
@@ -214,7 +214,7 @@ class Facts:
     busiest_part: float | None = None
     """Part of the bytes that the busiest of several ranks moved; None where it is not known, or there is one rank."""
     unknown: tuple[str, ...] = field(default=())
-    """What is not known, in sentences."""
+    """The missing facts, in sentences."""
 
     @property
     def read_bytes(self) -> int:

@@ -16,7 +16,7 @@ class Finding:
     rule: str
     title: str
     words: str
-    """What was found, in a sentence with its number."""
+    """The finding as a sentence with its figure."""
     number: float
     unit: str
     seconds: float | None

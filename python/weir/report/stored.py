@@ -196,7 +196,7 @@ def _policy(history: History, stretch: Stretch) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Capacity:
-    """What the targets of a store can do together."""
+    """The rates that the targets of a store reach together."""
 
     states: Mapping[str, Mapping[str, Any]]
     share: float | None

@@ -25,7 +25,7 @@ class Prepared:
 
 
 class Progress(NamedTuple):
-    """How far a run has come."""
+    """The progress of a run."""
 
     seconds: float
     """The virtual time."""

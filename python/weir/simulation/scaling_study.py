@@ -62,7 +62,7 @@ class Curve:
     placement: Placement
     policy: str
     bound: str
-    """What bounds a server: its `links`, or its `costs` as measured here."""
+    """The bound of a server's rate: its `links`, or its `costs` as measured here."""
     points: tuple[Point, ...]
 
     @property

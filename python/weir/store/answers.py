@@ -594,9 +594,9 @@ class FolderFault:
     path: str
     """Path of the folder."""
     found: str
-    """What was found there, in words."""
+    """The finding, in words."""
     way_out: str
-    """What to do about it."""
+    """The remedy, in words."""
 
 
 @dataclass(frozen=True, slots=True)

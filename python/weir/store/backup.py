@@ -318,7 +318,7 @@ def _check_same(home: Home, spool: Path) -> None:
         now, then = _counts(stored), _counts(Configuration(restored))
         raise StoreError(
             f"the store of {home.root} has changed since the backup: it has {now}, and had {then}",
-            hint="take the newest backup; each server or target that joins needs a new one",
+            hint="take the newest backup: after each server or target that joins, a new backup is needed",
         )
 
 

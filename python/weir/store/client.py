@@ -143,7 +143,8 @@ class FileSystem:
 
         Args:
             start: Offset of the first byte; counted from the end where negative.
-            end: Offset behind the last byte; counted from the end where negative. None is the end.
+            end: Offset behind the last byte; counted from the end where negative. None stands for the end of the
+                file.
 
         Raises:
             OSError: The file cannot be read.

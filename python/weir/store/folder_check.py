@@ -20,7 +20,7 @@ class FolderFinding:
         server: The server.
         place: The folder in words, such as `target 0.1`.
         found: What was found there.
-        way_out: What to do about it.
+        way_out: The remedy, in words.
     """
 
     server: int

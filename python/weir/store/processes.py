@@ -62,7 +62,7 @@ _START_TIME_FIELD = 19
 
 @dataclass(frozen=True)
 class Process:
-    """One process of this boot."""
+    """A process, identified within one boot of the machine."""
 
     pid: int
     start_ticks: int

@@ -68,7 +68,7 @@ class TreeFinding:
 
     @property
     def key(self) -> Key:
-        """What tells findings apart."""
+        """The key by which findings differ."""
         return self.kind, self.ino, self.parent, self.name
 
     def document(self) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def shown(name: str) -> str:
 def _own_faults(
     trees: Mapping[int, Tree], tops: Mapping[int, Position], away: Mapping[int, list[AwayEntry]]
 ) -> list[TreeFinding]:
-    """What servers see by themselves. What else leads to a directory, another one may know."""
+    """The faults that one server can find alone. Another server may know of further names of a directory."""
 
     def kind(fault: Fault) -> str:
         top = tops.get(fault.ino)

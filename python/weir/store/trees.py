@@ -30,7 +30,7 @@ class AwayEntry:
     name: str
     """Name of the entry, in hexadecimal."""
     ino: int | None
-    """What the entry names; null where an entry that was asked for is not there."""
+    """The inode that the entry names; null if there is no such entry."""
     above: int
     """The last directory of this server on the way from `parent` up to the root."""
     is_changing: bool
@@ -60,7 +60,7 @@ class Tree:
     inodes: int
     """The number of inodes that were judged."""
     faults: tuple[Fault, ...]
-    """What the server sees by itself."""
+    """The faults that the server can find without the others."""
     away: tuple[AwayEntry, ...]
     """Entries of directories with other homes."""
     tops: tuple[Position, ...]
@@ -72,7 +72,7 @@ class Directories:
     """Places of directories."""
 
     directories: tuple[Position, ...]
-    """Those of the directories that are there and have a name."""
+    """The requested directories that exist and have a name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ class _Line:
         sys.stderr.flush()
 
     def _far(self, now: float, done: int, parts: int) -> list[str]:
-        """How far the work is, and how long it takes yet, in words."""
+        """The progress of the work and the remaining time, in words."""
         if not parts:
             return [f"{done}"] if done else []
         elapsed, since = now - self._begun_seconds, done - self._done_before

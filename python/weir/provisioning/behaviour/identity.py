@@ -41,7 +41,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     write_operations: int = 0
     metadata_operations: int = 0
     local_operations: int = 0
-    """Those of the metadata operations that no storage hears of, such as seeks."""
+    """The number of metadata operations that never reach the storage, such as seeks."""
     small_fraction: float = 0.0
     """Part of the counted reads and writes below 10 KB."""
     large_fraction: float = 0.0

@@ -82,7 +82,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Reads and writes whose offset is no multiple of the file system's block."""
     metadata_operations: int = 0
     local_operations: int = 0
-    """Those of the metadata operations that no storage hears of, such as seeks."""
+    """The number of metadata operations that never reach the storage, such as seeks."""
     metadata_seconds: float = 0.0
     """Time in calls that move no bytes, all processes together."""
     incomplete: tuple[str, ...] = ()

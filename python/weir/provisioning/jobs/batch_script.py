@@ -42,11 +42,11 @@ class Words:
 
     words: tuple[str, ...]
     loss: str = ""
-    """What sbatch drops of the line without a word, or reads differently in its releases; empty for nothing."""
+    """The part of the line that sbatch drops without a warning, or that its releases read differently; may be empty."""
     differs: bool = False
     """Whether releases of sbatch read the line differently."""
     end: int = 0
-    """Where the words end and a comment may begin."""
+    """The position at which the words end and a comment may begin."""
 
 
 @dataclass(frozen=True)

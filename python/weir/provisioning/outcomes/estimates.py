@@ -51,7 +51,7 @@ class _Moments:
 
     mean: float
     variance: float
-    """Of the mean of the group, without the noise of a run."""
+    """Variance of the mean of the group, without the noise of a single run."""
 
 
 class MixedModel(Generic[Group]):

@@ -50,7 +50,7 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one run of a job had from its storage."""
+    """The service that one run of a job received from its storage."""
 
     version: Literal[1] = 1
     """Version of this document."""

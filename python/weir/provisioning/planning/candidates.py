@@ -66,7 +66,7 @@ class Task:
     """Time for which the job holds its storage."""
     wishes: Wishes
     corrections: Corrections | None = None
-    """What earlier runs tell; None where nothing was measured."""
+    """The results of earlier runs; None if nothing was measured."""
 
     def corrected(self, system: System, expected: Expectation) -> Expectation:
         """Correct the expected rates of a system for the job.

@@ -43,7 +43,8 @@ _WORK: dict[Kind, tuple[str, ...]] = {
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What earlier runs told a plan about its storage, as times over those that the tables predict."""
+    """The results of earlier runs for a plan's storage: ratios of measured times to the times that the tables
+    predict."""
 
     runs: int
     """Runs of the job on such storage that say something."""

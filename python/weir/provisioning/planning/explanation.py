@@ -211,7 +211,7 @@ def _rate(kind: Kind, rate: float) -> str:
 
 
 def _measured(plan: Plan) -> Iterator[str]:
-    """What earlier runs told of the chosen storage."""
+    """The results of earlier runs on the chosen storage."""
     learned, candidate = plan.learned, plan.selected.candidate
     if learned is None:
         return

@@ -59,7 +59,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     alternatives: tuple[Candidate, ...]
     """The other candidates, the fastest first."""
     learned: Learned | None = None
-    """What earlier runs told of the chosen storage; None where none did."""
+    """The results of earlier runs on the chosen storage; None if there are none."""
 
     @property
     def deployment(self) -> Deployment:

@@ -100,7 +100,7 @@ def of_file(path: Path) -> PriceList:
     """Read a list of prices from its file.
 
     Raises:
-        ProvisioningError: The file cannot be read, or is no such document.
+        ProvisioningError: The file cannot be read, or is not a document of prices.
     """
     return read_prices(documents.content(path, "is it a list of prices?"), str(path))
 

@@ -80,7 +80,7 @@ def own_generator(name: str, table: Table, own: tuple[str, ...]) -> OwnGenerator
 
 
 def _fault(work: Any) -> str:
-    """What is wrong with the work of a job; empty where nothing is."""
+    """The fault in the work of a job; empty if there is none."""
     if not isinstance(work, Work):
         return f"{type(work).__name__} is no weir.simulation.workload.Work"
     steps, streams, files = work.steps, len(work.stream_nodes), len(work.file_bytes)
