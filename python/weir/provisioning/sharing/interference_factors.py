@@ -92,7 +92,7 @@ def of_file(path: Path) -> FactorTable:
     """Read a table from its file.
 
     Raises:
-        ProvisioningError: The file cannot be read, or is not a document of prices.
+        ProvisioningError: The file cannot be read, or is not a table of interference factors.
     """
     return read_table(documents.content(path, "is it a table of factors?"), str(path))
 
