@@ -229,10 +229,7 @@ def _may_stay(database: Path, if_needed: bool, past: Sequence[Path]) -> bool:
         say(f"{lookups.total} creations looked up, {lookups.not_found / lookups.total:.0%} of them without success")
     is_new = not past or not database.exists() or _is_younger(past, database)
     if if_needed and not is_new and follows in (Advice.TRAIN, Advice.TRACE):
-        say(
-            f"{database} is kept: the known runs predict no better, until a further run is recorded (`weir run"
-            " --trace DIR`)"
-        )
+        say(f"{database} stays: what is known predicts no better, until a run is recorded (`weir run --trace DIR`)")
         return True
     if follows is Advice.TRACE and not is_new:
         raise CommandError(
