@@ -21,7 +21,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site, of which no page draws a warning."""
     pytest.importorskip("material", reason="mkdocs-material builds the site, and `make setup` installs it")
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
+    command: list[str | Path] = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
     built = subprocess.run(
         [*command, "--config-file", ROOT / "packaging/site/mkdocs.yml"],
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
