@@ -283,7 +283,7 @@ impl Exposition {
 
     fn encode_targets(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         type Value = fn(&crate::control::status::TargetStatus) -> f64;
-        let gauges: [(&str, &str, Value); 6] = [
+        let gauges: [(&str, &str, Value); 7] = [
             (
                 "weir_target_failed",
                 "1 while the target's folder is gone, so that it answers EIO, and for some minutes after its device failed",
@@ -291,6 +291,11 @@ impl Exposition {
             ),
             ("weir_target_capacity_bytes", "Capacity of the target", |target| target.capacity_bytes as f64),
             ("weir_target_used_bytes", "Bytes in use on the target", |target| target.used_bytes as f64),
+            (
+                "weir_target_spare_bytes",
+                "Memory of free pages that a target in memory keeps for the next writes",
+                |target| target.spare_bytes as f64,
+            ),
             ("weir_target_load_ratio", "Share of the last interval in which the target was busy", |target| {
                 target.device.load
             }),

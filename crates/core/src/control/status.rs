@@ -79,6 +79,9 @@ pub(crate) struct TargetStatus {
     pub(crate) backend: &'static str,
     pub(crate) capacity_bytes: u64,
     pub(crate) used_bytes: u64,
+    /// Memory of its free pages, which only `/metrics` shows.
+    #[serde(skip)]
+    pub(crate) spare_bytes: u64,
     /// The file system that the target lies on, and the bytes left there; absent for a target in memory.
     pub(crate) disk: Option<String>,
     pub(crate) disk_free_bytes: Option<u64>,

@@ -11,9 +11,12 @@ use crate::notices::warning;
 use crate::peers::line::Answer;
 use crate::peers::Asked;
 use crate::requests::order::Begun;
-use crate::storage::{Target, TargetFailure, TargetOutput, TargetWork};
+use crate::storage::{Target, TargetFailure, TargetOutput, TargetWork, PAGE_BYTES};
 use crate::work::WorkOutput;
 use weir_fairshare::Nanos;
+
+/// Bytes of memory that a target asks for ahead in each interval of expiry, while nothing is written.
+const AHEAD_PER_INTERVAL: u64 = 32 << 20;
 
 impl Server {
     /// Begins a turn of the loop. What has arrived is told between this and [`Server::end_turn`].
@@ -131,8 +134,16 @@ impl Server {
         self.refill_journal();
         self.expire_roomless();
         self.expire_unplaced();
+        self.ask_memory_ahead();
         self.sync_mark();
         self.heed_home();
+    }
+
+    /// Has targets in memory ready for a burst, a little at a time: a store that soon ends has asked for little.
+    fn ask_memory_ahead(&mut self) {
+        for memory in self.targets.iter_mut().filter_map(Target::memory) {
+            memory.ask_ahead(AHEAD_PER_INTERVAL / PAGE_BYTES);
+        }
     }
 
     /// A worker is done.

@@ -77,6 +77,7 @@ impl Server {
                 backend: target.backend(),
                 capacity_bytes: room.capacity_bytes,
                 used_bytes: room.used_bytes,
+                spare_bytes: target.spare_bytes(),
                 disk: room.disk.map(|disk| disk.id.to_string()),
                 disk_free_bytes: room.disk.map(|disk| disk.free_bytes),
                 trouble: target.trouble(now),

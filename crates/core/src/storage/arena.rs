@@ -28,6 +28,10 @@ pub trait Arena: Send {
     /// Asks for the memory of `region` in one call, in place of one fault a page; a refusal costs only speed.
     fn populate(&mut self, region: Region);
 
+    /// Has somebody else ask for the memory of `region`, for which the caller does not wait. The content stays, and the
+    /// region may be used meanwhile. Answers whether the region was taken on.
+    fn populate_beside(&mut self, region: Region) -> bool;
+
     /// Gives the memory of `region` (whole pages) back; the region reads as zeros afterwards.
     ///
     /// # Errors

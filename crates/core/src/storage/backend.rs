@@ -46,6 +46,11 @@ pub(super) trait Backend: Send {
     /// As [`Target::room`].
     fn room(&self) -> TargetRoom;
 
+    /// As [`Target::spare_bytes`].
+    fn spare_bytes(&self) -> u64 {
+        0
+    }
+
     /// As [`Target::is_in_use`].
     fn is_in_use(&self) -> bool {
         false
@@ -101,6 +106,10 @@ impl Backend for Ram {
 
     fn room(&self) -> TargetRoom {
         TargetRoom { capacity_bytes: self.capacity_bytes(), used_bytes: self.used_bytes(), disk: None }
+    }
+
+    fn spare_bytes(&self) -> u64 {
+        Ram::spare_bytes(self)
     }
 
     fn is_in_use(&self) -> bool {

@@ -29,6 +29,10 @@ impl Arena for MemoryArena {
 
     fn populate(&mut self, _: Region) {}
 
+    fn populate_beside(&mut self, _: Region) -> bool {
+        true
+    }
+
     fn release(&mut self, region: Region) -> io::Result<()> {
         self.bytes_mut(region).fill(0);
         Ok(())

@@ -147,6 +147,11 @@ impl Target {
         self.0.room()
     }
 
+    /// Memory of free pages that the target keeps for the next writes.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        self.0.spare_bytes()
+    }
+
     /// The trouble of the target in words; none where it works.
     pub(crate) fn trouble(&self, now: Nanos) -> Option<String> {
         self.directory().and_then(|directory| directory.trouble(now))

@@ -1,9 +1,20 @@
 //! The free pages of an arena.
 //!
-//! Recycled pages are resident and dirty, so they are used first, and their owner clears the bytes that it does not write.
-//! Fresh pages were never touched or were given back, and read as zeros.
+//! Recycled pages are in memory with old bytes. They are used first, and their owner clears the bytes that it does not write.
+//! Fresh pages were never touched or were given back, and read as zeros. Those that are handed out next are asked for ahead of
+//! their use, since a page's first use costs as much as three copies of its bytes.
 
+use super::arena::PAGE_BYTES;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Recycled pages that keep their memory: 256 MiB, as much as a burst recycles within a second.
+const RECYCLED_PAGES_MAX: u64 = (256 << 20) / PAGE_BYTES;
+/// Fresh pages that have memory ahead of their use: 128 MiB, the start of a burst.
+const AHEAD_PAGES_MAX: u64 = (128 << 20) / PAGE_BYTES;
+/// The part of the arena that they take at most: a sixteenth, so a small target holds little.
+const AHEAD_PART: u64 = 16;
+/// Pages that are asked for at once: 2 MiB take the system longer than the thread that asks takes to wake up.
+const AHEAD_PAGES: u64 = (2 << 20) / PAGE_BYTES;
 
 /// A run of arena pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +23,19 @@ pub(crate) struct Run {
     pub(crate) first: u64,
     /// Number of pages.
     pub(crate) pages: u64,
-    /// Whether the run may hold old bytes.
-    pub(crate) dirty: bool,
+    /// The state of its memory.
+    pub(crate) memory: Memory,
+}
+
+/// The memory of a run of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// None yet, or given back: the first use gets it, with zeros.
+    None,
+    /// It was asked for ahead, and has zeros.
+    Ahead,
+    /// It may hold old bytes.
+    Used,
 }
 
 /// Keeps freed pages from being handed out while a transfer may still touch them.
@@ -29,7 +51,11 @@ struct FreeSet {
 /// The free pages of one arena.
 pub(crate) struct Pages {
     fresh: FreeSet,
+    /// Fresh pages whose memory was asked for.
+    ahead: FreeSet,
     recycled: FreeSet,
+    /// Pages that are to be ahead at most.
+    ahead_max: u64,
     pins: BTreeSet<u64>,
     next_pin: u64,
     /// Runs that were freed while pins were held, each with the first pin that cannot know the run.
@@ -43,7 +69,9 @@ impl Pages {
         fresh.insert(0, pages);
         Pages {
             fresh,
+            ahead: FreeSet::default(),
             recycled: FreeSet::default(),
+            ahead_max: AHEAD_PAGES_MAX.min(pages / AHEAD_PART),
             pins: BTreeSet::new(),
             next_pin: 0,
             limbo: VecDeque::new(),
@@ -53,7 +81,12 @@ impl Pages {
 
     /// Pages that an allocation can have now.
     pub(crate) fn free_pages(&self) -> u64 {
-        self.fresh.pages + self.recycled.pages
+        self.fresh.pages + self.ahead.pages + self.recycled.pages
+    }
+
+    /// Free pages that have memory.
+    pub(crate) fn spare_pages(&self) -> u64 {
+        self.ahead.pages + self.recycled.pages
     }
 
     /// Pages that will be free when the transfers in flight end.
@@ -68,14 +101,31 @@ impl Pages {
         }
         let mut runs = Vec::new();
         let mut missing = pages;
-        for (set, dirty) in [(&mut self.recycled, true), (&mut self.fresh, false)] {
+        let recycled = (&mut self.recycled, Memory::Used);
+        for (set, memory) in [recycled, (&mut self.ahead, Memory::Ahead), (&mut self.fresh, Memory::None)] {
             while missing > 0 {
                 let Some((first, taken)) = set.take(missing) else { break };
-                runs.push(Run { first, pages: taken, dirty });
+                runs.push(Run { first, pages: taken, memory });
                 missing -= taken;
             }
         }
         Some(runs)
+    }
+
+    /// The fresh pages whose memory is to be asked for next. `None` where enough pages have memory, ahead or recycled.
+    pub(crate) fn next_ahead(&self) -> Option<Run> {
+        if self.spare_pages() + AHEAD_PAGES > self.ahead_max {
+            return None;
+        }
+        let (&first, &length) = self.fresh.runs.first_key_value()?;
+        Some(Run { first, pages: length.min(AHEAD_PAGES), memory: Memory::None })
+    }
+
+    /// Notes that the memory of the [next pages ahead](Pages::next_ahead) was asked for.
+    pub(crate) fn move_ahead(&mut self, run: Run) {
+        if let Some((first, pages)) = self.fresh.take(run.pages) {
+            self.ahead.insert(first, pages);
+        }
     }
 
     /// Frees a run. The run is handed out again once every present pin is dropped.
@@ -115,17 +165,21 @@ impl Pages {
         }
     }
 
-    /// Takes a run of the recycled pages above the number `keep`, whose memory the caller gives back before it
-    /// [inserts](Pages::insert) the run as clean.
-    pub(crate) fn take_recycled_above(&mut self, keep: u64) -> Option<Run> {
-        let excess = self.recycled.pages.checked_sub(keep).filter(|&excess| excess > 0)?;
+    /// Takes a run of the recycled pages above their bound. The caller gives the memory back before it
+    /// [inserts](Pages::insert) the run as one without memory.
+    pub(crate) fn take_excess(&mut self) -> Option<Run> {
+        let excess = self.recycled.pages.checked_sub(RECYCLED_PAGES_MAX).filter(|&excess| excess > 0)?;
         let (first, pages) = self.recycled.take(excess)?;
-        Some(Run { first, pages, dirty: true })
+        Some(Run { first, pages, memory: Memory::Used })
     }
 
     /// Puts a run among the free pages.
     pub(crate) fn insert(&mut self, run: Run) {
-        let set = if run.dirty { &mut self.recycled } else { &mut self.fresh };
+        let set = match run.memory {
+            Memory::None => &mut self.fresh,
+            Memory::Ahead => &mut self.ahead,
+            Memory::Used => &mut self.recycled,
+        };
         set.insert(run.first, run.pages);
     }
 }
@@ -168,7 +222,7 @@ mod tests {
         let mut pages = Pages::new(4);
         let run = pages.take(4).unwrap()[0];
         let early = pages.pin();
-        pages.free(Run { dirty: true, ..run });
+        pages.free(Run { memory: Memory::Used, ..run });
         let late = pages.pin();
         assert_eq!(pages.free_pages(), 0);
         pages.unpin(late);
@@ -177,27 +231,66 @@ mod tests {
         assert_eq!((pages.free_pages(), pages.limbo_pages()), (4, 0));
     }
 
+    /// Has all memory asked for that is wanted ahead; answers the pages that are ahead then.
+    fn ask(pages: &mut Pages) -> u64 {
+        while let Some(run) = pages.next_ahead() {
+            pages.move_ahead(run);
+        }
+        pages.ahead.pages
+    }
+
+    #[test]
+    fn pages_ahead_are_bounded_and_come_next() {
+        let mut pages = Pages::new(AHEAD_PART * AHEAD_PAGES_MAX * 2);
+        assert_eq!(ask(&mut pages), AHEAD_PAGES_MAX);
+        let run = pages.take(AHEAD_PAGES).unwrap()[0];
+        assert_eq!(run, Run { first: 0, pages: AHEAD_PAGES, memory: Memory::Ahead });
+        assert_eq!(ask(&mut pages), AHEAD_PAGES_MAX);
+        pages.insert(Run { memory: Memory::Used, ..run });
+        assert_eq!(
+            pages.take(AHEAD_PAGES).unwrap()[0].memory,
+            Memory::Used,
+            "recycled pages are in the cache"
+        );
+        let mut small = Pages::new(AHEAD_PART * AHEAD_PAGES);
+        assert_eq!(ask(&mut small), AHEAD_PAGES);
+    }
+
+    #[test]
+    fn nothing_is_asked_for_while_enough_is_recycled() {
+        let mut pages = Pages::new(AHEAD_PART * AHEAD_PAGES_MAX);
+        let run = pages.take(AHEAD_PAGES_MAX).unwrap()[0];
+        pages.insert(Run { memory: Memory::Used, ..run });
+        assert_eq!(ask(&mut pages), 0);
+    }
+
     proptest! {
         #[test]
         fn no_page_is_handed_out_twice_or_lost(steps in proptest::collection::vec((any::<bool>(), 1u64..9), 1..200)) {
-            let mut pages = Pages::new(64);
+            // The law counts in units, so that it goes through pages ahead, too.
+            const UNIT: u64 = AHEAD_PAGES / 2;
+            let mut pages = Pages::new(64 * UNIT);
             let mut held: Vec<Run> = Vec::new();
             for (take, count) in steps {
                 if take {
-                    if let Some(runs) = pages.take(count) {
-                        prop_assert_eq!(runs.iter().map(|run| run.pages).sum::<u64>(), count);
+                    if let Some(runs) = pages.take(count * UNIT) {
+                        prop_assert_eq!(runs.iter().map(|run| run.pages).sum::<u64>(), count * UNIT);
                         held.extend(runs);
+                    }
+                    if let Some(run) = pages.next_ahead() {
+                        pages.move_ahead(run);
                     }
                 } else if !held.is_empty() {
                     let run = held.swap_remove(count as usize % held.len());
-                    pages.free(Run { dirty: true, ..run });
+                    pages.free(Run { memory: Memory::Used, ..run });
                 }
-                let mut owned: Vec<u64> = held.iter().flat_map(|run| run.first..run.first + run.pages).collect();
+                let units = |run: &Run| run.first / UNIT..(run.first + run.pages) / UNIT;
+                let mut owned: Vec<u64> = held.iter().flat_map(units).collect();
                 owned.sort_unstable();
                 let before = owned.len();
                 owned.dedup();
                 prop_assert_eq!(before, owned.len());
-                prop_assert_eq!(before as u64 + pages.free_pages(), 64);
+                prop_assert_eq!(before as u64 * UNIT + pages.free_pages(), 64 * UNIT);
             }
         }
     }

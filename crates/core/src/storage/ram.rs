@@ -7,14 +7,12 @@ use super::arena::{Arena, Region, PAGE_BYTES};
 use super::changes::Changes;
 use super::failure::{StaleEpoch, TargetFailure};
 use super::object::{Extent, Object, Stretch};
-use super::pages::{Pages, Pin, Run};
+use super::pages::{Memory, Pages, Pin, Run};
 #[cfg(any(test, feature = "world"))]
 use crate::mutants::{self, Mutant};
 use std::collections::HashMap;
 use weir_wire::{limits, Extent as Range, Ino};
 
-/// Resident pages of freed objects that stay for reuse: 256 MiB, as much as a burst recycles within a second.
-const RECYCLED_PAGES_MAX: u64 = (256 << 20) / PAGE_BYTES;
 /// The shortest fresh run that is populated in one call: for shorter runs, faults are as fast.
 const POPULATE_PAGES_MIN: u64 = 16;
 
@@ -93,6 +91,11 @@ impl Ram {
         (self.arena.pages() - free) * PAGE_BYTES
     }
 
+    /// Memory of free pages: recycled ones, and those ahead.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        self.pages.spare_pages() * PAGE_BYTES
+    }
+
     /// Whether a transfer is in flight.
     pub(crate) fn is_in_use(&self) -> bool {
         self.pages.is_pinned()
@@ -158,6 +161,7 @@ impl Ram {
                 return Err(failure);
             }
         }
+        self.ask_ahead(u64::MAX);
         Ok(plan)
     }
 
@@ -227,7 +231,11 @@ impl Ram {
                     }
                     Some(arena_page) => {
                         copy_written(&mut *self.arena, staged.written, source, arena_page);
-                        self.pages.free(Run { first: source.arena_page, pages: source.pages, dirty: true });
+                        self.pages.free(Run {
+                            first: source.arena_page,
+                            pages: source.pages,
+                            memory: Memory::Used,
+                        });
                     }
                 }
             }
@@ -242,7 +250,7 @@ impl Ram {
     pub(crate) fn abandon_write(&mut self, plan: WritePlan) {
         self.changes.note(plan.ino, plan.span.0, plan.span.1);
         for staged in plan.staged {
-            self.pages.free(Run { dirty: true, ..staged.run });
+            self.pages.free(Run { memory: Memory::Used, ..staged.run });
         }
         self.pages.unpin(plan.pin);
     }
@@ -269,7 +277,7 @@ impl Ram {
         for hole in holes {
             let mut page = hole.page;
             for run in self.pages.take(hole.pages).ok_or(TargetFailure::Full)? {
-                if run.dirty {
+                if run.memory == Memory::Used {
                     self.arena.bytes_mut(whole(run)).fill(0);
                 }
                 object.map(page, Extent { arena_page: run.first, pages: run.pages });
@@ -391,13 +399,26 @@ impl Ram {
         }
     }
 
+    /// Has memory made ready that the next writes will take, up to `pages_max` pages.
+    pub(crate) fn ask_ahead(&mut self, pages_max: u64) {
+        let mut asked = 0;
+        while let Some(run) = self.pages.next_ahead().filter(|_| asked < pages_max) {
+            if !self.arena.populate_beside(whole(run)) {
+                return;
+            }
+            self.pages.move_ahead(run);
+            asked += run.pages;
+        }
+    }
+
     fn free(&mut self, extents: Vec<Extent>) {
         for extent in extents {
-            self.pages.free(Run { first: extent.arena_page, pages: extent.pages, dirty: true });
+            self.pages.free(Run { first: extent.arena_page, pages: extent.pages, memory: Memory::Used });
         }
-        while let Some(run) = self.pages.take_recycled_above(RECYCLED_PAGES_MAX) {
+        while let Some(run) = self.pages.take_excess() {
             let released = self.arena.release(whole(run)).is_ok();
-            self.pages.insert(Run { dirty: !released, ..run });
+            let memory = if released { Memory::None } else { Memory::Used };
+            self.pages.insert(Run { memory, ..run });
             if !released {
                 break;
             }
@@ -409,17 +430,19 @@ fn whole(run: Run) -> Region {
     Region { offset: run.first * PAGE_BYTES, length: (run.pages * PAGE_BYTES) as usize }
 }
 
-/// Clears the bytes of a dirty run that the write does not fill, and asks for the memory of a fresh run.
+/// Clears the bytes of a used run that the write does not fill, and asks for the memory of a run that has none.
 fn clear_edges(arena: &mut dyn Arena, run: Run, written: Region) {
     let run_region = whole(run);
-    if run.dirty {
-        let head = (written.offset - run_region.offset) as usize;
-        arena.bytes_mut(Region { offset: run_region.offset, length: head }).fill(0);
-        let tail_start = written.offset + written.length as u64;
-        let tail = run_region.length - head - written.length;
-        arena.bytes_mut(Region { offset: tail_start, length: tail }).fill(0);
-    } else if run.pages >= POPULATE_PAGES_MIN {
-        arena.populate(run_region);
+    match run.memory {
+        Memory::Used => {
+            let head = (written.offset - run_region.offset) as usize;
+            arena.bytes_mut(Region { offset: run_region.offset, length: head }).fill(0);
+            let tail_start = written.offset + written.length as u64;
+            let tail = run_region.length - head - written.length;
+            arena.bytes_mut(Region { offset: tail_start, length: tail }).fill(0);
+        }
+        Memory::None if run.pages >= POPULATE_PAGES_MIN => arena.populate(run_region),
+        Memory::None | Memory::Ahead => {}
     }
 }
 
