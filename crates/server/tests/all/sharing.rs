@@ -556,6 +556,7 @@ fn metrics_are_what_is_declared() {
         ("weir_job_queue_wait_seconds", "histogram", &job_labels),
         ("weir_target_capacity_bytes", "gauge", &["backend", "target"]),
         ("weir_target_used_bytes", "gauge", &["backend", "target"]),
+        ("weir_target_spare_bytes", "gauge", &["backend", "target"]),
         ("weir_target_load_ratio", "gauge", &["backend", "target"]),
         ("weir_target_queued_requests", "gauge", &["backend", "target"]),
         ("weir_target_latency_seconds", "gauge", &["backend", "target"]),
@@ -606,7 +607,7 @@ fn metrics_are_what_is_declared() {
     for name in ["weir_machine_processors_ratio", "weir_machine_network_ratio"] {
         assert_eq!(types.get(name).map(String::as_str), Some("gauge"));
     }
-    assert_eq!(types.len(), 55, "every metric is in the list above");
+    assert_eq!(types.len(), 56, "every metric is in the list above");
 
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
     let page = std::fs::read_to_string(page).expect("the reference page");
