@@ -108,9 +108,9 @@ fn what_a_user_makes_a_server_keep_is_within_its_bounds() {
     let user = key().mint(claims(USER));
     let mut line = cluster.line(0, Transport::Unix, &user);
     let file = line.open("file", READ_WRITE).expect("opened");
-    let mut before = cluster.memory_kib(0, "VmRSS") as usize;
+    let mut before = cluster.memory_kib(0, "RssAnon") as usize;
     let mut grown = |what: &str, bound: usize| {
-        let now = cluster.memory_kib(0, "VmRSS") as usize;
+        let now = cluster.memory_kib(0, "RssAnon") as usize;
         let bytes = now.saturating_sub(before) << 10;
         println!("{what}: {} KiB more, {} KiB allowed", bytes >> 10, bound >> 10);
         assert!(bytes <= bound + SLACK_BYTES, "{what}: {bytes} bytes of memory where {bound} are the bound");
@@ -189,7 +189,7 @@ fn names_and_attributes_take_no_more_than_they_are_counted_for() {
         ("open files without a name", &open, 0),
     ];
     for (kind, request, value_bytes) in kinds {
-        let resident = || cluster.memory_kib(0, "VmRSS") << 10;
+        let resident = || cluster.memory_kib(0, "RssAnon") << 10;
         let (before, counted_before) = (resident(), cluster.figure(0, "kept_bytes"));
         for number in 0..EACH {
             let reply = line.call(&request(number), &vec![7; value_bytes]).0;
