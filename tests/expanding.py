@@ -205,7 +205,7 @@ PLAIN = {
         ("lustre-text", "lustre-document", "lustre-tree", "messages", "creations", "look-ups", "configuration",
          "credential", "addresses", "sweep", "scenario", "accounting", "job", "stress", "planner-requests", "resources",
          "deployment", "copy-record", "sslos", "slurm", "tables", "schema", "emitted", "classes",
-         "step-journals"),
+         "step-journals", "placement-journals"),
         "text, which is as long as the file",
     ),
 }  # fmt: skip

@@ -59,7 +59,7 @@ PYTHON: dict[str, dict[str, str]] = {
         "history/database.py": "_claimed _opened",
         "history/reading.py": "History.__init__",
         "room/web.py": "_listen_unix serve",
-        "store/backup.py": "_check_same _copied _gather _opened _pack _put _unpack digest_of restore take",
+        "store/backup.py": "_check_same _copied _gather _opened _pack _put _sync_folder _unpack digest_of restore take",
         "store/mount_points.py": "prepare release",
         "deployment/backups.py": "_fetch take_all",
     },

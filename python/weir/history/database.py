@@ -289,7 +289,7 @@ class Database:
             self._forget_names()
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, sqlite3.Error | UnicodeDecodeError):
                 raise _refused(self.file, error) from error
             raise
 
@@ -325,7 +325,7 @@ def _opened(file: Path) -> sqlite3.Connection:
         for statement in (*(table.creation() for table in FOLDING), *OTHERS, f"PRAGMA user_version = {VERSION}"):
             connection.execute(statement)
         connection.execute("COMMIT")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         connection.close()
         raise _refused(file, error) from error
     except HistoryError:
@@ -334,7 +334,7 @@ def _opened(file: Path) -> sqlite3.Connection:
     return connection
 
 
-def _refused(file: Path, error: sqlite3.Error) -> HistoryError:
+def _refused(file: Path, error: sqlite3.Error | UnicodeDecodeError) -> HistoryError:
     """The error of a file that cannot be written or is no history."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _FULL and _is_full(file):

@@ -169,7 +169,7 @@ class History:
         try:
             self._connection = sqlite3.connect(f"{self.file.absolute().as_uri()}?mode=ro", uri=True, timeout=10.0)
             version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise HistoryError(f"cannot read {self.file}: {error}", hint="is it yours?") from error
         if version != VERSION:
             self._connection.close()
@@ -495,7 +495,7 @@ class History:
     def _rows(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
         try:
             return self._connection.execute(statement, values).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise HistoryError(f"cannot read {self.file}: {error}", hint="is it a history, and whole?") from error
 
 

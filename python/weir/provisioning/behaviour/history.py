@@ -60,7 +60,8 @@ def past_of(folder: Path, job: Job, script: Path) -> Past:
                 if runs:
                     return _middle(runs, program, job)
             known = [name for (name,) in file.execute(_PROGRAMS)]
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # SQLite's words about a damaged file may be no UTF-8.
         raise ProvisioningError(f"{path}: {error}", hint="does a build use the folder?") from error
     raise ProvisioningError(
         f"no past run in {path} is of a program that {script} names",

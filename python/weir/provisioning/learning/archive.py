@@ -71,7 +71,7 @@ class Archive:
         except sqlite3.OperationalError as error:
             self._file.close()
             raise ProvisioningError(f"{path}: {error}", hint="does another build use the folder?") from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             self._file.close()
             raise ProvisioningError(
                 f"{path} is no archive of a build: {error}", hint="choose another `to`, or remove the file"

@@ -128,7 +128,7 @@ def _opened(file: Path, *, is_made: bool) -> Iterator[sqlite3.Connection]:
                 base.executescript(f"BEGIN IMMEDIATE; {_TABLE} PRAGMA user_version = {_FORMAT}; COMMIT;")
             base.execute("PRAGMA synchronous = FULL")
             yield base
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
         raise _unusable(file, str(error)) from error
 
 
