@@ -24,7 +24,7 @@ use weir_core::work::Work;
 use weir_fairshare::Nanos;
 use weir_placement::ServerId;
 use weir_testing::key;
-use weir_wire::{ServerAddress, StoreSettings};
+use weir_wire::ServerAddress;
 
 /// The longest time from an input to the turn that takes it: several inputs meet in one turn.
 const TURN_PAUSE: Nanos = Nanos::from_micros(50);
@@ -142,19 +142,13 @@ impl Machine {
         Ok(())
     }
 
-    /// The configuration as the server knows it: the file by which it started, and what it has kept of the agreement.
+    /// The configuration as the server knows it.
     ///
     /// # Errors
-    /// The server has not started, or what it kept is no agreement.
-    pub(super) fn known(&self) -> Outcome<ClusterConfig> {
-        let mut known = self.config.clone().ok_or("a server has not started")?;
-        let fault = |error: String| format!("server {}: {error}", self.number);
-        if let Some(kept) = self.disk.settings() {
-            let settings: StoreSettings =
-                serde_json::from_slice(&kept).map_err(|error| fault(error.to_string()))?;
-            known.take_records(&settings).map_err(fault)?;
-        }
-        Ok(known)
+    /// The server does not run.
+    pub(super) fn known(&self) -> Outcome<&ClusterConfig> {
+        let server = self.server.as_ref().ok_or_else(|| format!("server {} does not run", self.number))?;
+        Ok(server.members())
     }
 
     /// Ends the process in the midst of everything. Its files stay.

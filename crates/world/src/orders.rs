@@ -93,7 +93,7 @@ impl World {
         let config = members.config().clone();
         drop(members);
         for (server, machine) in self.machines.iter().enumerate() {
-            let (known, agreed) = (described(&machine.known()?), described(&config));
+            let (known, agreed) = (described(machine.known()?), described(&config));
             if known != agreed {
                 return Err(format!("server {server} knows the members {known:?}, and they are {agreed:?}"));
             }

@@ -1,6 +1,7 @@
-//! The lengths of what a server keeps for its clients, for worlds that hold it to its limits.
+//! What worlds ask a server beside its work: how much it keeps for its clients, and which members of the store it knows.
 
 use super::Server;
+use crate::config::ClusterConfig;
 use crate::descriptors::LINKS_MAX;
 use crate::locks;
 use weir_wire::limits;
@@ -30,5 +31,10 @@ impl Server {
         let kept = self.namespace.kept_memory();
         let locks = (self.locks.bytes() as u64, locks::BYTES_MAX as u64);
         [("bytes kept for users", kept.bytes, kept.bytes_max), ("bytes of locks", locks.0, locks.1)]
+    }
+
+    /// The configuration, with the servers and targets as this server knows them now.
+    pub fn members(&self) -> &ClusterConfig {
+        self.membership.config()
     }
 }
