@@ -1,4 +1,4 @@
-"""Amounts in the form that people read; those of bytes `weir.store.values` reads again."""
+"""Amounts and moments in the form that people read; amounts of bytes `weir.store.values` reads again."""
 
 _BINARY = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _DECIMAL = ("kB", "MB", "GB", "TB", "PB", "EB")
@@ -90,3 +90,11 @@ def _scaled(count: float, base: int, units: tuple[str, ...]) -> tuple[float, str
         if count < base:
             return count, unit
     return count / base, units[-1]
+
+
+def clock_time(unix_seconds: float) -> str:
+    """Spell a moment by the clock of this machine, such as `2026-11-30 14:02:05`."""
+    # Commands that show no moment start without it.
+    from datetime import datetime
+
+    return datetime.fromtimestamp(unix_seconds).strftime("%Y-%m-%d %H:%M:%S")

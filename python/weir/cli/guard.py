@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from weir.amounts import clock_time
 from weir.cli.common.ending import end_of_signals
 from weir.cli.common.errors import CommandError, say, warn
 from weir.cli.common.listing import Listing
@@ -129,7 +130,6 @@ def log(home: Home, last: int | None, output: str) -> None:
     The name of a job is followed by that of its user. BEFORE and AFTER are the victim's slowdowns, as means over
     windows.
     """
-    from datetime import datetime
 
     from weir.guard.journal import FOLDER, Journal
 
@@ -141,7 +141,7 @@ def log(home: Home, last: int | None, output: str) -> None:
 
     rows = [
         (
-            datetime.fromtimestamp(line["time"]).strftime("%Y-%m-%d %H:%M:%S"),
+            clock_time(line["time"]),
             ("would have " if line["is_dry_run"] and line["kind"] else "") + line["did"],
             _action(line),
             f"{line['victim']} ({line['victim_user']})",

@@ -69,7 +69,7 @@ def _failed_deployments(place: Path, seconds: float) -> tuple[tuple[str, str, fl
         from weir.planner.client import Client
     except ModuleNotFoundError:
         return ()
-    # A planner that hangs is to be told of within the bound of all answers.
+    # A planner that hangs becomes a finding within the bound of all answers.
     with Client(place, answer_seconds=seconds * _PATIENCE) as client:
         listed = client.deployments(all_users=os.geteuid() == 0)
     return tuple((each.name, each.error, each.changed) for each in listed if each.state == "failed")

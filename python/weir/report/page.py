@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from weir.amounts import size_text
+from weir.amounts import clock_time, size_text
 from weir.distribution import install_command
 from weir.plain_text import plain
 from weir.report.errors import ReportError
@@ -68,7 +67,7 @@ def page(facts: Facts, findings: Sequence[Finding]) -> str:
         title=f"{facts.job} - {summary(facts).partition(': ')[2]}",
         job=facts.job,
         summary=summary(facts),
-        begun=datetime.fromtimestamp(facts.begin).strftime("%Y-%m-%d %H:%M:%S"),
+        begun=clock_time(facts.begin),
         facts=facts,
         cards=list(_cards(facts)),
         findings=findings,

@@ -156,7 +156,7 @@ class Sources:
         return self.kept(key, lambda history: history.jobs(look.since, look.until)) or []
 
     def past_key(self, look: Look) -> tuple[str, int]:
-        """What sums over a stretch depend on: for a while those of a stretch that ends now stay as they are."""
+        """The key of sums over a stretch: sums over one that ends now stay as they are for a while."""
         return look.span, look.until // _PAST_MILLISECONDS
 
     def steps(self, look: Look) -> list[StepEntry]:

@@ -208,7 +208,7 @@ def _pack(spool: Path, archive: Path, manifest: dict[str, Any], told: Told) -> N
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring the names of a folder to stable storage: a backup that was told of is there after a power loss, too."""
+    """Bring the names of a folder to stable storage: a reported backup is there after a power loss, too."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,9 +1,9 @@
 """Findings about a store, as commands tell of them."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from weir.amounts import clock_time
 from weir.cli.common.errors import warn
 
 if TYPE_CHECKING:
@@ -25,4 +25,4 @@ def warn_of(findings: "Sequence[Finding]") -> bool:
 
 def since_words(moment: float | None) -> str:
     """Write the beginning of a finding as people read it; a dash where it is not known."""
-    return "-" if moment is None else datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M:%S")
+    return "-" if moment is None else clock_time(moment)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from weir.amounts import clock_time
 from weir.cli.common.errors import warn
 from weir.cli.common.parameters import FOLDER, Checked
 from weir.store.home import Home
@@ -89,6 +90,5 @@ def clock(milliseconds: int) -> str:
     Args:
         milliseconds: Unix time.
     """
-    from datetime import datetime
 
-    return datetime.fromtimestamp(milliseconds / 1000).strftime("%Y-%m-%d %H:%M:%S")
+    return clock_time(milliseconds / 1000)

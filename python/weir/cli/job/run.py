@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 from weir.cli.job.folders import NAME, Telling, finished
 
 _POLICIES = ("cost", "performance", "interference", "utilization")
-_FILE = FILE
 
 
 def _read_pair(text: str) -> None:
@@ -38,11 +37,11 @@ _PAIR = Checked("paths", _read_pair)
 
 
 @click.command(name="run")
-@click.argument("jobspec", type=_FILE)
+@click.argument("jobspec", type=FILE)
 @click.option("--trace", "log", type=PATH, metavar="LOG", help="Log or trace of a past run.")
-@click.option("--schema", "schema_file", type=_FILE, help="A deployment schema, in place of a plan.")
-@click.option("--resources", "resources_file", type=_FILE, help="A resource model; its servers run on this machine.")
-@click.option("--sslos", "sslos_file", type=_FILE, help="Objectives that `weir sslo build` made.")
+@click.option("--schema", "schema_file", type=FILE, help="A deployment schema, in place of a plan.")
+@click.option("--resources", "resources_file", type=FILE, help="A resource model; its servers run on this machine.")
+@click.option("--sslos", "sslos_file", type=FILE, help="Objectives that `weir sslo build` made.")
 @click.option(
     "--local",
     "local_folder",

@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 
 _POLICIES = ("cost", "performance", "interference", "utilization")
 _SYSTEMS = ("weir", "orangefs", "beeond", "lustre")
-_FILE = FILE
 LOG = click.argument("log", metavar="[LOG]", required=False, type=PATH)
-JOB = click.option("--job", "job_file", type=_FILE, help="A jobspec or batch script.")
-SSLOS = click.option("--sslos", "sslos_file", type=_FILE, help="Objectives that `weir sslo build` made.")
+JOB = click.option("--job", "job_file", type=FILE, help="A jobspec or batch script.")
+SSLOS = click.option("--sslos", "sslos_file", type=FILE, help="Objectives that `weir sslo build` made.")
 CLASSES = click.option(
-    "--classes-table", "classes_file", type=_FILE, help="Classes of `weir classes build`.  [default: Argonne's]"
+    "--classes-table", "classes_file", type=FILE, help="Classes of `weir classes build`.  [default: Argonne's]"
 )
 DURABLE = click.option(
     "--durable/--no-durable",
@@ -52,7 +51,7 @@ PLAN_OPTIONS = (
     JOB,
     CLASSES,
     NEW_CLASS,
-    click.option("--resources", "resources_file", type=_FILE, help="A resource model, in TOML or JSON."),
+    click.option("--resources", "resources_file", type=FILE, help="A resource model, in TOML or JSON."),
     click.option(
         "--local",
         "local_folder",
@@ -64,8 +63,8 @@ PLAN_OPTIONS = (
         "--from-slurm", is_flag=True, help="Ask Slurm for the nodes; with --resources, only for their states."
     ),
     SSLOS,
-    click.option("--prices", "prices_file", type=_FILE, help="Prices of the administrator, in JSON."),
-    click.option("--factors", "factors_file", type=_FILE, help="Interference factors of `weir plan factors`."),
+    click.option("--prices", "prices_file", type=FILE, help="Prices of the administrator, in JSON."),
+    click.option("--factors", "factors_file", type=FILE, help="Interference factors of `weir plan factors`."),
     click.option("--policy", type=click.Choice(_POLICIES), help="Policy of sharing, in place of the job's."),
     click.option("--system", type=click.Choice(_SYSTEMS), default="weir", help="Product to deploy."),
     click.option("--device", "devices", multiple=True, help="Class of devices to use, such as nvme; may be repeated."),

@@ -152,7 +152,7 @@ def run(
 
 @dataclass(frozen=True)
 class Beside:
-    """What goes on beside the program."""
+    """The observation and the report that accompany the program."""
 
     observation: Observation
     reporting: Reporting

@@ -3,9 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from weir.amounts import Quantity, seconds, share, share_or_dash, size
+from weir.amounts import Quantity, clock_time, seconds, share, share_or_dash, size
 from weir.room.looks import Look
 from weir.room.pages.jobs import link_of
 from weir.room.panels import LABEL_MAX, Page, Panel, Text, shortened, table_of
@@ -107,7 +106,7 @@ def _row(reading: Reading, visitor: Visitor, look: Look) -> tuple[Text, ...]:
         visitor.user_of(last.user),
         Quantity(f"{len(steps):,}"),
         Quantity(str(last.step)),
-        datetime.fromtimestamp(last.at).strftime("%Y-%m-%d %H:%M:%S"),
+        clock_time(last.at),
         Quantity("-" if last.max_error is None else f"{last.max_error:.3g}"),
         size(read),
         share(read / whole) if whole else Quantity("-"),

@@ -1,8 +1,8 @@
 """The findings of `weir health`, at the top of the page *Store*."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
+from weir.amounts import clock_time
 from weir.health.codes import CODES, Finding
 from weir.history.judgements import found_at
 from weir.room.looks import Look
@@ -45,7 +45,7 @@ def _row(finding: Finding, *, is_named: bool) -> tuple[Text, ...]:
         Mark(finding.level, _TONES[finding.level]),
         finding.object if is_named else "-",
         f"{cause} [{finding.code}]",
-        "-" if finding.since is None else datetime.fromtimestamp(finding.since).strftime("%Y-%m-%d %H:%M:%S"),
+        "-" if finding.since is None else clock_time(finding.since),
         finding.risk,
         finding.mend if is_named else "-",
     )

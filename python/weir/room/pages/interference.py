@@ -1,9 +1,8 @@
 """The page *Interference*: predicted slowdowns, who causes them, what the guard did, and what was decided."""
 
-from datetime import datetime
 from typing import Any
 
-from weir.amounts import Quantity, seconds, share
+from weir.amounts import Quantity, clock_time, seconds, share
 from weir.guard.errors import GuardError
 from weir.guard.journal import FOLDER, Journal
 from weir.history.samples import FINDING
@@ -73,7 +72,7 @@ def _done(line: dict[str, Any], visitor: Visitor) -> tuple[Text, ...]:
     is_named = visitor.sees_all
     figures = (line["slowdown_before"], line["slowdown_after"])
     return (
-        datetime.fromtimestamp(line["time"]).strftime("%Y-%m-%d %H:%M:%S"),
+        clock_time(line["time"]),
         f"{would}{line['did']}",
         "-" if line["kind"] is None else f"{line['kind']} {value if isinstance(value, str) else f'{value:.2f}'}",
         visitor.name_of(line["victim"], line["victim_user"]),
@@ -89,7 +88,7 @@ def _decisions(sources: Sources, look: Look, visitor: Visitor) -> Panel:
         found = [] if history is None else history.decisions(look.since, look.until)
     rows = [
         (
-            datetime.fromtimestamp(change.at / 1000).strftime("%Y-%m-%d %H:%M:%S"),
+            clock_time(change.at / 1000),
             "all" if change.server is None else str(change.server),
             change.subject,
             "hidden" if change.subject == "lease" and not visitor.sees_all else change.value or "none",

@@ -1,8 +1,6 @@
 """The page *Job*: one job from its begin to its end, with the report of `weir report`."""
 
-from datetime import datetime
-
-from weir.amounts import seconds, share_or_dash, size_text
+from weir.amounts import clock_time, seconds, share_or_dash, size_text
 from weir.history.reading import History
 from weir.report.page import page as report_page
 from weir.report.rules import findings_of
@@ -109,4 +107,4 @@ def _opened(history: History | None) -> History:
 
 
 def _moment(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / _SECOND).strftime("%Y-%m-%d %H:%M:%S")
+    return clock_time(milliseconds / _SECOND)

@@ -1,10 +1,9 @@
 """The section *What runs brought* of the page *Plans*: each run of `weir job run` beside what its plan expected."""
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from weir.amounts import Quantity, seconds, share_or_dash
+from weir.amounts import Quantity, clock_time, seconds, share_or_dash
 from weir.distribution import install_command
 from weir.errors import WeirError
 from weir.room.looks import Look
@@ -44,7 +43,7 @@ def _row(run: "Outcome") -> tuple[Text, ...]:
     parts = dict(_parts(run))
     words = ", ".join(f"{kind} {part:.0%}" for kind, part in parts.items()) or run.fault or "not told"
     return (
-        datetime.fromtimestamp(run.begun).strftime("%Y-%m-%d %H:%M:%S"),
+        clock_time(run.begun),
         run.planned.program or "-",
         f"{run.system.servers} x {run.system.targets_per_server} {run.system.device} of {run.system.kind}",
         run.sslo,

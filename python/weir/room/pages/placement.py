@@ -1,9 +1,8 @@
 """The page *Placement*: how stripes were spread over targets, which files predictions foresaw, and moves under way."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
-from weir.amounts import Quantity, seconds, share, share_or_dash, size
+from weir.amounts import Quantity, clock_time, seconds, share, share_or_dash, size
 from weir.room.looks import Look
 from weir.room.pages.jobs import link_of
 from weir.room.pages.store import notes_of, order
@@ -60,7 +59,7 @@ def _runs(runs: Sequence[PlacedRun], visitor: Visitor, look: Look) -> Panel:
 def _run_row(run: PlacedRun, visitor: Visitor, look: Look) -> tuple[Text, ...]:
     sees = visitor.sees(run.user)
     return (
-        _moment(run.at),
+        clock_time(run.at),
         run.program if sees else "-",
         link_of(run.job, run.user, visitor, look) if run.job else "-",
         visitor.user_of(run.user),
@@ -94,7 +93,7 @@ def _move_row(move: Move, visitor: Visitor, look: Look) -> tuple[Text, ...]:
     is_heard = look.until / 1000 - move.at < _SILENT_SECONDS
     state = Mark("over", "good") if move.is_over else Mark("at work", "odd") if is_heard else Mark("silent", "bad")
     return (
-        _moment(move.begun),
+        clock_time(move.begun),
         move.what,
         visitor.user_of(move.user),
         state,
@@ -103,12 +102,8 @@ def _move_row(move: Move, visitor: Visitor, look: Look) -> tuple[Text, ...]:
         share_or_dash(min(move.moved_bytes / move.planned_bytes, 1.0) if move.planned_bytes else None),
         Quantity(f"{move.moved_objects:,}"),
         Quantity(f"{move.left_objects:,}"),
-        _moment(move.at),
+        clock_time(move.at),
     )
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _decided(sources: Sources, look: Look) -> tuple[Panel, Panel]:

@@ -1,10 +1,9 @@
 """The page *Plans*: deployments that the planner keeps for jobs, the storage that is booked, and what runs brought."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from weir.amounts import Quantity, share, size
+from weir.amounts import Quantity, clock_time, share, size
 from weir.distribution import install_command
 from weir.errors import WeirError
 from weir.room.looks import Look
@@ -99,7 +98,7 @@ def _row(each: "Summary", visitor: Visitor) -> tuple[Text, ...]:
         Quantity(str(len(each.nodes))),
         (each.joins or "-") if sees else "-",
         Quantity(str(each.replans)),
-        datetime.fromtimestamp(each.changed).strftime("%Y-%m-%d %H:%M:%S"),
+        clock_time(each.changed),
         (each.error or "-") if sees else "-",
     )
 

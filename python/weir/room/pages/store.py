@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from weir.amounts import Quantity, rate_text, share, size, size_text
+from weir.amounts import Quantity, clock_time, rate_text, share, size, size_text
 from weir.history.capacity import Trend, trends
 from weir.history.levels import DAY, MINUTE
 from weir.room.looks import Look
@@ -202,8 +202,7 @@ def order(device: str) -> tuple[int, int]:
 
 
 def _age(seconds: float) -> str:
-    moment = datetime.now().timestamp() - seconds
-    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M:%S")
+    return clock_time(datetime.now().timestamp() - seconds)
 
 
 def _rate(bytes_per_second: float | None) -> Quantity:
